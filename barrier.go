@@ -1,0 +1,222 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gocoord/coord/backend"
+)
+
+// The barrier runs on a line of presences and one register. The register lists
+// the members of each round that still has somebody in line, and the mark: the
+// arrival number of the last member ever seated. Whoever arrives looks at the
+// line; who finds enough entries after the mark closes a round, by a
+// compare-and-set that also fails if one of the chosen has gone. From then on
+// everybody trusts the list and never counts again. A party that gives up takes
+// its entry out provided that the register has not moved, so that it either was
+// counted or was not. barrier_model_test.go visits every interleaving.
+
+// Barrier returns the barrier of this name for a number of parties. All clients
+// must give the same number; one that meets others waiting with another number
+// fails with ErrMismatch. More may arrive than a round takes: they wait for the
+// next one, and do not delay those who leave.
+func (c *Client) Barrier(name string, parties int) Barrier {
+	var err error
+	if parties < 1 {
+		err = fmt.Errorf("%w: a barrier of %d parties, want at least 1", ErrInvalid, parties)
+	}
+	return &barrier{c.handle(backend.Barrier, name, err), parties}
+}
+
+type barrier struct {
+	handle
+	parties int
+}
+
+const opEnter = "enter barrier"
+
+func (b *barrier) Enter(ctx context.Context) (*Round, error) {
+	hold, err := b.arrive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	waiting, cancel := hold.Context(ctx)
+	seat, err := b.seat(waiting, hold.lease)
+	cancel()
+	if lost := hold.lease.Err(); lost != nil {
+		return nil, b.fail(opEnter, lost)
+	}
+	if err != nil {
+		if ended := backend.ContextError(ctx); ended != nil {
+			err = ended
+		}
+		if seat, err = b.withdraw(hold.lease, err); err != nil {
+			return nil, b.fail(opEnter, err)
+		}
+	}
+	return seat.of(b, hold), nil
+}
+
+func (b *barrier) Wait(ctx context.Context) error {
+	round, err := b.Enter(ctx)
+	if err != nil {
+		return err
+	}
+	if err := round.hold.Release(); err != nil {
+		return err
+	}
+	tidying, cancel := b.c.cleanup()
+	defer cancel()
+	b.tidy(tidying, round.version)
+	return nil
+}
+
+// arrive puts the party in line. Others may count it as soon as it is there, so
+// the request is not cut off with ctx: its answer is awaited, and then it is
+// withdrawn in order.
+func (b *barrier) arrive(ctx context.Context) (*Hold, error) {
+	if err := b.ready(ctx); err != nil {
+		return nil, b.fail(opEnter, err)
+	}
+	settling, cancel := b.c.settle(ctx)
+	defer cancel()
+	hold, err := b.acquire(settling, opEnter, backend.Claim{Mode: backend.Presence, Limit: int64(b.parties)})
+	if ended := backend.ContextError(ctx); err != nil && ended != nil {
+		return nil, b.fail(opEnter, gather(ended, fmt.Errorf("perhaps counted: %w", b.c.released(err))))
+	}
+	return hold, err
+}
+
+// seat waits until a round lists the entry, closing rounds where it can.
+func (b *barrier) seat(ctx context.Context, me backend.Lease) (*seating, error) {
+	var (
+		since  backend.Version
+		looked bool
+		mark   uint64 // the mark when this party last looked at the line
+	)
+	for {
+		reg, err := b.load(ctx, since)
+		if err != nil {
+			return nil, err
+		}
+		if s := reg.seating(me.ID()); s != nil {
+			return s, nil
+		}
+		since = reg.version
+		if looked && mark == reg.Mark {
+			continue
+		}
+		// Who arrives later looks, too; so a new look is owed only when the
+		// mark has moved.
+		seat, moved, err := b.closeRound(ctx, reg, me)
+		if seat != nil || err != nil {
+			return seat, err
+		}
+		if moved {
+			since = ""
+			continue
+		}
+		looked, mark = true, reg.Mark
+	}
+}
+
+// closeRound seats the first parties after the mark if there are enough. It
+// returns the seating if this party is in it, and otherwise whether the
+// register has to be read again.
+func (b *barrier) closeRound(ctx context.Context, reg *register, me backend.Lease) (*seating, bool, error) {
+	line, err := b.c.backend.Observe(ctx, b.place, "")
+	if err != nil {
+		return nil, false, err
+	}
+	chosen, err := b.choose(line, reg.Mark, me)
+	if err != nil || len(chosen) < b.parties {
+		return nil, false, err
+	}
+	next := reg.with(chosen, line)
+	data, err := next.encode()
+	if err != nil {
+		return nil, false, err
+	}
+	seat := &next.Rounds[len(next.Rounds)-1]
+	next.version, err = b.c.backend.Store(ctx, b.place, data, reg.version, seat.IDs...)
+	switch {
+	case err == nil:
+		return next.seating(me.ID()), true, nil
+	case errors.Is(err, backend.ErrConflict), errors.Is(err, ErrUnavailable):
+		return nil, true, nil // perhaps done, or by another; the list will tell
+	default:
+		return nil, false, err
+	}
+}
+
+// choose returns the first parties that no round has seated yet.
+func (b *barrier) choose(line backend.Roster, mark uint64, me backend.Lease) ([]backend.Entry, error) {
+	chosen := make([]backend.Entry, 0, b.parties)
+	for _, e := range line.Entries {
+		if e.Token <= mark {
+			continue
+		}
+		if parties := int(e.Claim.Limit); parties != b.parties {
+			if e.Token < me.Token() {
+				return nil, fmt.Errorf("%w: %d parties here, and %s waits for %d under this name; give all clients the same number",
+					ErrMismatch, b.parties, e.Claim.Owner, parties)
+			}
+			continue // it will find out
+		}
+		if chosen = append(chosen, e); len(chosen) == b.parties {
+			break
+		}
+	}
+	return chosen, nil
+}
+
+// withdraw takes the entry out of line, unless the others have counted it: then
+// the party has entered after all.
+func (b *barrier) withdraw(me backend.Lease, cause error) (*seating, error) {
+	ctx, cancel := b.c.cleanup()
+	defer cancel()
+	for {
+		reg, err := b.load(ctx, "")
+		if err == nil {
+			if s := reg.seating(me.ID()); s != nil {
+				return s, nil
+			}
+			err = me.Withdraw(ctx, reg.version)
+		}
+		switch {
+		case err == nil:
+			b.tidy(ctx, reg.version)
+			return nil, cause
+		case errors.Is(err, backend.ErrConflict):
+			continue
+		case errors.Is(err, ErrUnavailable) && pause(ctx) && me.Err() == nil:
+			continue
+		case me.Err() != nil && errors.Is(err, me.Err()):
+			return nil, gather(cause, err)
+		}
+		_ = me.Release(ctx) // goes on in the background
+		return nil, gather(cause, fmt.Errorf("could not withdraw, and was perhaps counted: %w", b.c.released(err)))
+	}
+}
+
+// tidy removes the register when nobody is in line, so that an idle barrier
+// leaves nothing behind. It may be late but never early: the version was seen
+// before the empty line, and any round that closes changes it.
+func (b *barrier) tidy(ctx context.Context, version backend.Version) {
+	for {
+		line, err := b.c.backend.Observe(ctx, b.place, "")
+		if err != nil || len(line.Entries) > 0 {
+			return
+		}
+		_, err = b.c.backend.Store(ctx, b.place, nil, version)
+		if !errors.Is(err, backend.ErrConflict) {
+			return
+		}
+		reg, err := b.load(ctx, "")
+		if err != nil || reg.absent {
+			return
+		}
+		version = reg.version
+	}
+}
