@@ -133,7 +133,7 @@ func newAllHold(parts []*Hold) *Hold {
 	l := &allLease{parts: parts, done: make(chan struct{}), stopped: make(chan struct{})}
 	go l.follow()
 	// The handle of the first part names the whole in messages.
-	return &Hold{handle: parts[0].handle, lease: l, parts: parts}
+	return &Hold{handle: parts[0].handle, lease: l}
 }
 
 // follow ends the hold when any part ends. It runs until the hold has ended.

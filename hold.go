@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/gocoord/coord/backend"
@@ -15,9 +16,8 @@ import (
 // It ends by Release, by loss or with its client, and never comes back. Its
 // methods are safe for concurrent use.
 type Hold struct {
-	handle
+	*handle
 	lease backend.Lease
-	parts []*Hold // of All
 }
 
 // acquire is how every primitive gets its hold.
@@ -33,7 +33,7 @@ func (h *handle) acquire(ctx context.Context, op string, claim backend.Claim) (*
 	if err != nil {
 		return nil, h.fail(op, err)
 	}
-	return &Hold{handle: *h, lease: lease}, nil
+	return &Hold{handle: h, lease: lease}, nil
 }
 
 // Name is the name of what is held.
@@ -47,7 +47,12 @@ func (h *Hold) Token() uint64 { return h.lease.Token() }
 
 // Parts returns the holds that a hold of [All] consists of, in the order of
 // its arguments; nil for any other.
-func (h *Hold) Parts() []*Hold { return h.parts }
+func (h *Hold) Parts() []*Hold {
+	if l, ok := h.lease.(*allLease); ok {
+		return slices.Clone(l.parts)
+	}
+	return nil
+}
 
 // Done is closed when the hold ends, by release or by loss.
 func (h *Hold) Done() <-chan struct{} { return h.lease.Done() }
@@ -168,7 +173,7 @@ func (h *handle) acquireObserved(ctx context.Context, op string, claim backend.C
 		h.emit(Event{Type: EventGaveUp, Wait: now.Sub(start), Err: err})
 		return nil, err
 	}
-	hold := &Hold{handle: *h, lease: lease}
+	hold := &Hold{handle: h, lease: lease}
 	h.emit(Event{Type: EventAcquired, Token: lease.Token(), Wait: now.Sub(start)})
 	h.c.watch(func() {
 		<-hold.Done()

@@ -14,16 +14,17 @@ type lease struct {
 	backend *Backend
 	line    *line
 	token   uint64
-	since   time.Time
+	since   int64 // Unix time in nanoseconds
 	claim   backend.Claim
 
+	// The shard guards the rest.
 	links      links // in line.all
 	classLinks links // in line.exclusives or line.permits
-	state      state // guarded by the shard, as are those below
-	err        error // once ended
-	done       chan struct{}
+	state      state
+	refused    bool          // the wait has failed; set before ready is closed
+	err        error         // once ended, and then for good
+	done       chan struct{} // made when somebody asks for it
 	ready      chan struct{} // closed when the wait is over; nil if there was none
-	refused    error         // why the wait failed; set before ready is closed
 	woken      *lease        // next in a chain of leases to wake
 }
 
@@ -36,7 +37,7 @@ const (
 )
 
 func newLease(b *Backend, ln *line, c backend.Claim) *lease {
-	return &lease{backend: b, line: ln, token: ln.shard.tick(), since: time.Now(), claim: c}
+	return &lease{backend: b, line: ln, token: ln.shard.tick(), since: time.Now().UnixNano(), claim: c}
 }
 
 // orNil keeps a nil lease from becoming a non-nil interface.
@@ -111,13 +112,13 @@ func (l *lease) lossLocked() error {
 	return l.err
 }
 
-// endLocked takes l out of line. A holder sees err; one that waits is refused.
+// endLocked takes l out of line. A holder sees err, one that waits gets refusal.
 // It returns whom to wake once the lock is free.
 func (l *lease) endLocked(err, refusal error, woken *lease) *lease {
 	ln := l.line
 	woken = ln.drop(l, woken)
 	if l.state == waiting {
-		l.refused = refusal
+		l.refused, err = true, refusal
 		woken = l.wakeAfter(woken)
 	}
 	l.state, l.err = ended, err
@@ -204,5 +205,5 @@ func (l *lease) place() backend.Place {
 }
 
 func (l *lease) entry() backend.Entry {
-	return backend.Entry{ID: l.ID(), Token: l.token, Claim: l.claim, Since: l.since, Admitted: l.state == held}
+	return backend.Entry{ID: l.ID(), Token: l.token, Claim: l.claim, Since: time.Unix(0, l.since), Admitted: l.state == held}
 }

@@ -78,8 +78,8 @@ func (b *Backend) acquire(ctx context.Context, p backend.Place, c backend.Claim)
 	}
 	select {
 	case <-l.ready:
-		if l.refused != nil {
-			return nil, l.refused
+		if l.refused {
+			return nil, l.err
 		}
 		if ctx.Err() == nil {
 			return l, nil
