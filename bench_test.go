@@ -10,74 +10,100 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-func BenchmarkUncontended(b *testing.B) {
-	ctx, cancel := context.WithCancel(context.Background())
+// The memory backend beside what a single process would use instead: one
+// BenchmarkX/peer for each, in one run. `make bench` prints the ratios. None of
+// the peers has names or tokens, and the mutexes cannot be cancelled.
+
+func locks(b *testing.B, run func(b *testing.B, lock func())) {
+	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
-	b.Run("coord.Locker", func(b *testing.B) {
-		c, _ := coord.New(memory.New())
-		defer c.Close()
-		l := c.Locker("orders")
-		b.ReportAllocs()
-		for b.Loop() {
+	c, err := coord.New(memory.New())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	hold := func(l coord.Locker) func() {
+		return func() {
 			h, err := l.Lock(ctx)
 			if err != nil {
-				b.Fatal(err)
+				b.Error(err)
+				return
 			}
-			h.Release()
-		}
-	})
-	b.Run("semaphore.Weighted", func(b *testing.B) {
-		s := semaphore.NewWeighted(1)
-		b.ReportAllocs()
-		for b.Loop() {
-			if s.Acquire(ctx, 1) != nil {
-				b.Fatal()
+			if err := h.Release(); err != nil {
+				b.Error(err)
 			}
-			s.Release(1)
 		}
-	})
-	b.Run("sync.Mutex", func(b *testing.B) {
-		var mu sync.Mutex
-		for b.Loop() {
+	}
+	permits := c.Semaphore("permits", 1)
+	weighted := semaphore.NewWeighted(1)
+	var (
+		mu sync.Mutex
+		rw sync.RWMutex
+	)
+	for _, peer := range []struct {
+		name string
+		lock func()
+	}{
+		{"coord.Locker", hold(c.Locker("lock"))},
+		{"coord.RWLocker-read", hold(coord.RLocker(c.RWLocker("rwlock")))},
+		{"coord.RWLocker-write", hold(c.RWLocker("rwlock"))},
+		{"coord.Semaphore", func() {
+			h, err := permits.Acquire(ctx, 1)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			_ = h.Release()
+		}},
+		{"semaphore.Weighted", func() {
+			if err := weighted.Acquire(ctx, 1); err != nil {
+				b.Error(err)
+				return
+			}
+			weighted.Release(1)
+		}},
+		{"sync.Mutex", func() {
 			mu.Lock()
-			mu.Unlock()
+			defer mu.Unlock()
+		}},
+		{"sync.RWMutex-read", func() {
+			rw.RLock()
+			defer rw.RUnlock()
+		}},
+		{"sync.RWMutex-write", func() {
+			rw.Lock()
+			defer rw.Unlock()
+		}},
+	} {
+		b.Run(peer.name, func(b *testing.B) {
+			b.ReportAllocs()
+			run(b, peer.lock)
+		})
+	}
+}
+
+// BenchmarkUncontended is one Lock and one Unlock that nobody else wants.
+func BenchmarkUncontended(b *testing.B) {
+	locks(b, func(b *testing.B, lock func()) {
+		for b.Loop() {
+			lock()
 		}
 	})
 }
 
-func BenchmarkHandover(b *testing.B) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	run := func(b *testing.B, f func()) {
+// BenchmarkContended64 is one hand-over among 64 goroutines that all want the
+// lock again at once.
+func BenchmarkContended64(b *testing.B) {
+	const contenders = 64
+	locks(b, func(b *testing.B, lock func()) {
 		var wg sync.WaitGroup
-		for range 64 {
+		for i := range contenders {
 			wg.Go(func() {
-				for range b.N / 64 {
-					f()
+				for range (b.N + i) / contenders {
+					lock()
 				}
 			})
 		}
 		wg.Wait()
-	}
-	b.Run("coord.Locker", func(b *testing.B) {
-		c, _ := coord.New(memory.New())
-		defer c.Close()
-		l := c.Locker("orders")
-		b.ReportAllocs()
-		run(b, func() {
-			h, err := l.Lock(ctx)
-			if err != nil {
-				b.Error(err)
-			}
-			h.Release()
-		})
-	})
-	b.Run("semaphore.Weighted", func(b *testing.B) {
-		s := semaphore.NewWeighted(1)
-		b.ReportAllocs()
-		run(b, func() {
-			_ = s.Acquire(ctx, 1)
-			s.Release(1)
-		})
 	})
 }

@@ -55,7 +55,7 @@ func Escape(name string) string {
 		return name
 	}
 	var b strings.Builder
-	for i := 0; i < len(name); i++ {
+	for i := range len(name) {
 		c := name[i]
 		if unreserved(c) && (c != '.' || i > 0) {
 			b.WriteByte(c)
@@ -77,7 +77,7 @@ func plain(name string) bool {
 	if len(name) > maxEscaped || name[:min(1, len(name))] == "." {
 		return false
 	}
-	for i := 0; i < len(name); i++ {
+	for i := range len(name) {
 		if !unreserved(name[i]) {
 			return false
 		}

@@ -203,22 +203,21 @@ func checkHost(s string) string {
 	if s == "" {
 		return "is empty"
 	}
-	host, port := s, ""
-	if strings.HasPrefix(s, "[") || strings.Contains(s, ":") {
-		if strings.HasSuffix(s, "]") {
-			host = strings.TrimSuffix(strings.TrimPrefix(s, "["), "]")
-		} else {
-			var err error
-			if host, port, err = net.SplitHostPort(s); err != nil {
-				return "is not host:port, with an IPv6 address in brackets"
-			}
-			if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-				return "has no port between 1 and 65535 after its colon"
-			}
+	host := s
+	if strings.Contains(s, ":") && !strings.HasSuffix(s, "]") {
+		var (
+			port string
+			err  error
+		)
+		if host, port, err = net.SplitHostPort(s); err != nil {
+			return "is not host:port, with an IPv6 address in brackets"
+		}
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return "has no port between 1 and 65535 after its colon"
 		}
 	}
 	if strings.HasPrefix(s, "[") {
-		if a, err := netip.ParseAddr(host); err != nil || !a.Is6() {
+		if a, err := netip.ParseAddr(strings.Trim(host, "[]")); err != nil || !a.Is6() {
 			return "has brackets around what is not an IPv6 address"
 		}
 		return ""
@@ -236,7 +235,7 @@ func checkHost(s string) string {
 
 func isScheme(s string) bool {
 	for i, c := range []byte(s) {
-		if !('a' <= c && c <= 'z' || i > 0 && '0' <= c && c <= '9') {
+		if (c < 'a' || c > 'z') && (i == 0 || c < '0' || c > '9') {
 			return false
 		}
 	}

@@ -86,7 +86,7 @@ func (b *Backend) acquire(ctx context.Context, p backend.Place, c backend.Claim)
 		}
 	case <-ctx.Done():
 	}
-	l.remove(backend.ErrReleased) // the cancel wins, also over a grant
+	_ = l.remove(backend.ErrReleased) // the cancel wins, also over a grant
 	return nil, backend.ContextError(ctx)
 }
 

@@ -1,0 +1,321 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/gocoord/coord/backend"
+)
+
+// patienceAfter is for how long a failed Acquire waits for its entry to be
+// removed, so that it is normally gone on return. After that the removal goes
+// on in the background.
+const patienceAfter = 100 * time.Millisecond
+
+// Acquire implements backend.Backend. Uncontended, it makes one request.
+func (b *Backend) Acquire(ctx context.Context, p backend.Place, c backend.Claim) (backend.Lease, error) {
+	if err := errors.Join(p.Check(), c.Check()); err != nil {
+		return nil, err
+	}
+	if err := why(ctx); err != nil {
+		return nil, err
+	}
+	for try := 1; ; try++ {
+		s, err := b.openSession(ctx)
+		if err != nil {
+			return nil, err
+		}
+		l, err := s.acquire(ctx, p, c)
+		if err == nil {
+			return l, nil
+		}
+		// The session may have been gone for a while without our knowing.
+		if !errors.Is(err, errUnused) || try == 3 {
+			return nil, err
+		}
+	}
+}
+
+// errUnused is the end of a session before the claim was put in line.
+var errUnused = errors.New("not queued")
+
+func (s *session) acquire(ctx context.Context, p backend.Place, c backend.Claim) (*lease, error) {
+	ctx, stop := join(ctx, s.ctx)
+	defer stop()
+	l, err := s.newLease(p, c)
+	if err != nil {
+		return nil, err
+	}
+	v, err := l.enter(ctx)
+	for err == nil && len(v.ahead) > 0 {
+		if err = l.wait(ctx, v); err == nil {
+			v, err = l.look(ctx)
+		}
+	}
+	if err == nil {
+		err = l.admit(ctx)
+	}
+	if err != nil {
+		l.abandon()
+		return nil, err
+	}
+	return l, nil
+}
+
+// A view says whom a claim waits for.
+type view struct {
+	rev   int64    // of the store, when this was seen
+	ahead []string // keys; none means that the claim is admitted
+}
+
+// enter puts the claim in line. The request outlives ctx: once it is on its way
+// only its answer tells whether there is an entry to remove.
+func (l *lease) enter(ctx context.Context) (view, error) {
+	put := l.queue
+	if l.claim.NoWait && l.claim.Mode != backend.Presence {
+		put = l.try
+	}
+	type result struct {
+		view
+		err error
+	}
+	done := make(chan result)
+	left := make(chan struct{})
+	l.busy = make(chan struct{})
+	if !l.b.spawn(func() {
+		defer close(l.busy)
+		v, err := put(ctx)
+		select {
+		case done <- result{v, err}:
+		case <-left:
+		}
+	}) {
+		close(l.busy)
+		return view{}, backend.ErrClosed
+	}
+	select {
+	case r := <-done:
+		return r.view, r.err
+	case <-ctx.Done():
+		close(left)
+		return view{}, why(ctx)
+	}
+}
+
+// queue appends the claim to the line, and reads in the same transaction who
+// was there before. The key stays the same over repeats of the request.
+func (l *lease) queue(ctx context.Context) (view, error) {
+	var ops []clientv3.Op
+	if l.claim.Mode != backend.Presence {
+		ops = append(ops, l.ahead(0))
+	}
+	ops = append(ops, l.put())
+	r, err := l.enqueue(ctx, ops, clientv3.OpGet(l.key, clientv3.WithKeysOnly()))
+	if err != nil {
+		return view{}, err
+	}
+	if !r.Succeeded { // an earlier try did
+		if found := r.Responses[0].GetResponseRange().Kvs; len(found) == 1 {
+			l.queued(found[0].CreateRevision)
+			return l.look(ctx)
+		}
+		return view{}, l.vanished()
+	}
+	l.queued(r.Header.Revision)
+	if l.claim.Mode == backend.Presence {
+		return view{rev: r.Header.Revision}, nil
+	}
+	return l.judge(ctx, r.Header.Revision, r.Responses[0].GetResponseRange().Kvs)
+}
+
+// try appends the claim to the line if it is admitted there at once, and
+// otherwise changes nothing. The line may have lost entries since it was
+// looked at, but it must not have got others.
+func (l *lease) try(ctx context.Context) (view, error) {
+	unchanged := clientv3.Compare(clientv3.CreateRevision(l.at.line), "=", 0).WithPrefix()
+	for {
+		r, err := l.enqueue(ctx, []clientv3.Op{l.put()},
+			clientv3.OpGet(l.key, clientv3.WithKeysOnly()), l.ahead(0), unchanged)
+		if err != nil {
+			return view{}, err
+		}
+		if r.Succeeded {
+			l.queued(r.Header.Revision)
+			return view{}, nil
+		}
+		if found := r.Responses[0].GetResponseRange().Kvs; len(found) == 1 {
+			l.queued(found[0].CreateRevision) // an earlier try did
+			return view{}, nil
+		}
+		v, err := l.judge(ctx, r.Header.Revision, r.Responses[1].GetResponseRange().Kvs)
+		if err != nil {
+			return view{}, err
+		}
+		if len(v.ahead) > 0 {
+			return view{}, backend.ErrBusy
+		}
+		unchanged = clientv3.Compare(clientv3.ModRevision(l.at.line), "<", v.rev+1).WithPrefix()
+	}
+}
+
+// enqueue makes the transaction that puts the claim in line. The alternatives
+// are a read of the claim's own key, that of the line, and a condition.
+func (l *lease) enqueue(ctx context.Context, then []clientv3.Op, own clientv3.Op, more ...any) (r *clientv3.TxnResponse, err error) {
+	conditions := []clientv3.Cmp{absent(l.key), absent(l.b.withdrawn(l.id))}
+	otherwise := []clientv3.Op{own}
+	for _, m := range more {
+		switch m := m.(type) {
+		case clientv3.Cmp:
+			conditions = append(conditions, m)
+		case clientv3.Op:
+			otherwise = append(otherwise, m)
+		}
+	}
+	err = l.b.repeat(ctx, l.s.ctx, func(ctx context.Context) (err error) {
+		r, err = l.b.client.Txn(ctx).If(conditions...).Then(then...).Else(otherwise...).Commit()
+		if err != nil && temporary(err) {
+			l.doubt = true
+		}
+		return err
+	})
+	if errors.Is(err, errStale) {
+		l.s.end(backend.Lost("%w", err))
+		err = fmt.Errorf("%w: %w", errUnused, err)
+	}
+	return r, err
+}
+
+func (l *lease) put() clientv3.Op {
+	return clientv3.OpPut(l.key, encode(l.claim, l.since), clientv3.WithLease(l.s.id))
+}
+
+// ahead reads who is in line, before the given create revision unless that is
+// 0. For an Exclusive claim the last one is enough.
+func (l *lease) ahead(before int64) clientv3.Op {
+	var opts []clientv3.OpOption
+	if l.claim.Mode == backend.Exclusive {
+		// Not with keys only: etcd 3.7 then leaves out their leases, too.
+		opts = clientv3.WithLastCreate()
+	} else {
+		opts = append(opts, clientv3.WithPrefix())
+	}
+	if before != 0 {
+		opts = append(opts, clientv3.WithMaxCreateRev(before-1))
+	}
+	return clientv3.OpGet(l.at.line, opts...)
+}
+
+// judge applies the admission rule to those ahead, as ahead found them.
+func (l *lease) judge(ctx context.Context, rev int64, kvs []*mvccpb.KeyValue) (view, error) {
+	if l.claim.Mode == backend.Exclusive {
+		return l.last(ctx, rev, kvs)
+	}
+	v := view{rev: rev}
+	kvs = inLine(kvs)
+	line := make([]backend.Entry, len(kvs)+1)
+	keys := make(map[string]string, len(kvs))
+	for i, kv := range kvs {
+		line[i] = decode(l.at.line, kv)
+		keys[line[i].ID] = string(kv.Key)
+	}
+	me := len(kvs)
+	line[me] = backend.Entry{ID: l.id, Claim: l.claim}
+	if err := backend.Mismatch(line, me); err != nil {
+		return v, err
+	}
+	for _, e := range backend.Blockers(line, me) {
+		v.ahead = append(v.ahead, keys[e.ID])
+	}
+	return v, nil
+}
+
+// last is judge for an Exclusive claim, which waits for the last one ahead. If
+// that is a key that is no claim it looks at the others.
+func (l *lease) last(ctx context.Context, rev int64, kvs []*mvccpb.KeyValue) (view, error) {
+	if len(kvs) > 0 && kvs[0].Lease == 0 {
+		opts := []clientv3.OpOption{clientv3.WithPrefix()}
+		if l.token != 0 {
+			opts = append(opts, clientv3.WithMaxCreateRev(int64(l.token)-1))
+		}
+		err := l.b.do(ctx, func(ctx context.Context) error {
+			r, err := l.b.client.Get(ctx, l.at.line, opts...)
+			if err == nil {
+				rev, kvs = r.Header.Revision, inLine(r.Kvs)
+			}
+			return err
+		})
+		if err != nil {
+			return view{}, err
+		}
+	}
+	if len(kvs) == 0 {
+		return view{rev: rev}, nil
+	}
+	return view{rev: rev, ahead: []string{string(kvs[len(kvs)-1].Key)}}, nil
+}
+
+// look finds out whom the claim waits for now. It also makes sure that its own
+// entry is still there: a claim without one is admitted nowhere.
+func (l *lease) look(ctx context.Context) (view, error) {
+	var r *clientv3.TxnResponse
+	err := l.b.do(ctx, func(ctx context.Context) (err error) {
+		r, err = l.b.client.Txn(ctx).Then(
+			clientv3.OpGet(l.key, clientv3.WithKeysOnly()), l.ahead(int64(l.token))).Commit()
+		return err
+	})
+	if err != nil {
+		return view{}, err
+	}
+	own := r.Responses[0].GetResponseRange().Kvs
+	if len(own) == 0 || own[0].CreateRevision != int64(l.token) {
+		return view{}, l.vanished()
+	}
+	return l.judge(ctx, r.Header.Revision, r.Responses[1].GetResponseRange().Kvs)
+}
+
+// wait returns when it is time to look again.
+func (l *lease) wait(ctx context.Context, v view) error {
+	if len(v.ahead) == 1 {
+		// What this client itself has in line tells without a watch.
+		if changed := l.b.neighbour(v.ahead[0]); changed != nil {
+			select {
+			case <-changed:
+				return nil
+			case <-ctx.Done():
+				return why(ctx)
+			}
+		}
+		return l.b.await(ctx, watched{key: v.ahead[0]}, v.rev)
+	}
+	return l.b.await(ctx, watched{key: l.at.line, prefix: true, only: v.ahead}, v.rev)
+}
+
+// admit makes the claim a hold, unless ctx or the session has ended.
+func (l *lease) admit(ctx context.Context) error {
+	if err := l.s.check(); err != nil {
+		return l.b.ending(err)
+	}
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	if err := why(ctx); err != nil {
+		return err
+	}
+	if l.err != nil {
+		return l.b.ending(l.err)
+	}
+	l.held = true
+	return nil
+}
+
+// ending turns the end of a session into the error of a call in progress.
+func (b *Backend) ending(err error) error {
+	if errors.Is(err, backend.ErrReleased) {
+		return backend.ErrClosed
+	}
+	return err
+}

@@ -1,0 +1,169 @@
+package etcd
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/gocoord/coord/backend"
+)
+
+const defaultPrefix = "/coord"
+
+// cleanPrefix brings a prefix into the one form it is used in: a slash before
+// every part and none at the end. No parts mean the default.
+func cleanPrefix(s string) (string, error) {
+	var b strings.Builder
+	for part := range strings.SplitSeq(s, "/") {
+		switch {
+		case part == "":
+			continue
+		case part == "." || part == "..":
+			return "", fmt.Errorf("%w: prefix %q has the part %q, which would mean another place in a path", backend.ErrInvalid, s, part)
+		case strings.ContainsFunc(part, unicode.IsControl):
+			return "", fmt.Errorf("%w: prefix %q has a control character", backend.ErrInvalid, s)
+		}
+		b.WriteByte('/')
+		b.WriteString(part)
+	}
+	if b.Len() == 0 {
+		return defaultPrefix, nil
+	}
+	return b.String(), nil
+}
+
+// A place's keys. Only entries may be below the first of these prefixes, since
+// clients of the concurrency package wait for whatever they find there.
+//
+//	<prefix>/<dir>/<name>/<id>           an entry
+//	<prefix>/registers/<dir>/<name>      the register
+//	<prefix>/closing/<dir>/<name>/<id>   a large Store in progress, see markStore
+//	<prefix>/withdrawn/<id>              bars an entry whose put may still be on its way
+type place struct {
+	line     string // prefix of the entries, with its slash
+	register string
+	closing  string // prefix of the markers, with its slash
+}
+
+func (b *Backend) place(p backend.Place) place {
+	at := p.Kind.Dir() + "/" + backend.Escape(p.Name)
+	return place{
+		line:     b.root + "/" + at + "/",
+		register: b.root + "/registers/" + at,
+		closing:  b.root + "/closing/" + at + "/",
+	}
+}
+
+func (b *Backend) withdrawn(id string) string { return b.root + "/withdrawn/" + id }
+
+// record is the value of an entry.
+type record struct {
+	Format int    `json:"coord"`
+	Mode   string `json:"mode"`
+	Weight int64  `json:"weight,omitempty"`
+	Limit  int64  `json:"limit,omitempty"`
+	Owner  string `json:"owner,omitempty"`
+	Data   []byte `json:"data,omitempty"`
+	Since  int64  `json:"since,omitempty"` // Unix time in milliseconds
+}
+
+const recordFormat = 1
+
+func encode(c backend.Claim, since time.Time) string {
+	v, err := json.Marshal(record{
+		Format: recordFormat, Mode: c.Mode.String(), Weight: c.Weight, Limit: c.Limit,
+		Owner: c.Owner, Data: c.Data, Since: since.UnixMilli(),
+	})
+	if err != nil {
+		panic(err) // it has only types that JSON takes
+	}
+	return string(v)
+}
+
+// decode reads an entry. The value of another kind of client is the data of an
+// Exclusive claim.
+func decode(prefix string, kv *mvccpb.KeyValue) backend.Entry {
+	e := backend.Entry{ID: entryID(prefix, kv), Token: uint64(kv.CreateRevision)}
+	r := record{}
+	if !bytes.HasPrefix(kv.Value, []byte(`{"coord":`)) || json.Unmarshal(kv.Value, &r) != nil {
+		e.Claim = backend.Claim{Mode: backend.Exclusive, Data: kv.Value}
+		return e
+	}
+	e.Since = time.UnixMilli(r.Since)
+	e.Claim = backend.Claim{
+		Mode: parseMode(r.Mode), Weight: r.Weight, Limit: r.Limit, Owner: r.Owner, Data: r.Data,
+	}
+	return e
+}
+
+// parseMode takes what it does not know for the strictest mode.
+func parseMode(s string) backend.Mode {
+	for m := backend.Exclusive; m <= backend.Presence; m++ {
+		if m.String() == s {
+			return m
+		}
+	}
+	return backend.Exclusive
+}
+
+// entryID names an entry after its key. A key of ours is used only once; one
+// of another kind of client comes again with each of its claims, so that its
+// create revision has to tell them apart.
+func entryID(prefix string, kv *mvccpb.KeyValue) string {
+	id := strings.TrimPrefix(string(kv.Key), prefix)
+	if ours(id) {
+		return id
+	}
+	return id + "@" + strconv.FormatInt(kv.CreateRevision, 10)
+}
+
+// entryKey is the inverse of entryID. The revision is 0 where any will do.
+func entryKey(prefix, id string) (key string, rev int64) {
+	if i := strings.LastIndexByte(id, '@'); i >= 0 {
+		if rev, err := strconv.ParseInt(id[i+1:], 10, 64); err == nil {
+			return prefix + id[:i], rev
+		}
+	}
+	return prefix + id, 0
+}
+
+// ours reports whether an ID has the form lease-number, both in hexadecimal.
+func ours(id string) bool {
+	lease, number, ok := strings.Cut(id, "-")
+	return ok && isHex(lease) && isHex(number)
+}
+
+func isHex(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// inLine sorts keys by their arrival and leaves out those that are no claims.
+func inLine(kvs []*mvccpb.KeyValue) []*mvccpb.KeyValue {
+	line := slices.DeleteFunc(slices.Clone(kvs), func(kv *mvccpb.KeyValue) bool { return kv.Lease == 0 })
+	slices.SortFunc(line, func(a, b *mvccpb.KeyValue) int {
+		return cmp.Or(cmp.Compare(a.CreateRevision, b.CreateRevision), bytes.Compare(a.Key, b.Key))
+	})
+	return line
+}
+
+// Conditions of transactions.
+
+func absent(key string) clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
+}
+
+func present(key string, rev int64) clientv3.Cmp {
+	if rev == 0 {
+		return clientv3.Compare(clientv3.CreateRevision(key), ">", 0)
+	}
+	return clientv3.Compare(clientv3.CreateRevision(key), "=", rev)
+}

@@ -1,0 +1,334 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/gocoord/coord/backend"
+)
+
+// A lease is a claim, from before it is in line until its entry is gone.
+type lease struct {
+	b     *Backend
+	s     *session
+	at    place
+	id    string
+	key   string
+	since time.Time
+	done  chan struct{}
+
+	// Those are the claimant's alone until busy is closed.
+	busy  chan struct{} // closed once the put is answered or given up
+	token uint64        // 0: no entry is known of
+	doubt bool          // a put went unanswered and may be carried out late
+
+	// Guarded by b.mu.
+	claim   backend.Claim
+	held    bool
+	err     error         // not nil once it has ended
+	maybe   bool          // a removal went unanswered: the entry may be gone by our own hand
+	gone    bool          // the entry is known to be gone
+	changed chan struct{} // closed when the entry changes or goes
+}
+
+var _ backend.Lease = (*lease)(nil)
+
+func (s *session) newLease(p backend.Place, c backend.Claim) (*lease, error) {
+	b := s.b
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s.err != nil {
+		return nil, b.ending(s.err)
+	}
+	b.seq++
+	l := &lease{
+		b: b, s: s, at: b.place(p), claim: c, since: time.Now(),
+		id:      strconv.FormatInt(int64(s.id), 16) + "-" + strconv.FormatUint(b.seq, 16),
+		done:    make(chan struct{}),
+		changed: make(chan struct{}),
+	}
+	l.key = l.at.line + l.id
+	s.claims[l] = struct{}{}
+	b.claims[l.key] = l
+	return l, nil
+}
+
+func (l *lease) queued(rev int64) { l.token = uint64(rev) }
+
+// ID implements backend.Lease.
+func (l *lease) ID() string { return l.id }
+
+// Token implements backend.Lease. It is the create revision of the entry.
+func (l *lease) Token() uint64 { return l.token }
+
+// Done implements backend.Lease.
+func (l *lease) Done() <-chan struct{} { return l.done }
+
+// Deadline implements backend.Lease.
+func (l *lease) Deadline() (time.Time, bool) {
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	return l.s.deadline, true
+}
+
+// Err implements backend.Lease.
+func (l *lease) Err() error {
+	_ = l.s.check()
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	return l.err
+}
+
+// endLocked ends the lease for its owner.
+func (l *lease) endLocked(err error) {
+	if l.err == nil {
+		l.err = err
+		close(l.done)
+	}
+}
+
+// forgetLocked drops a lease whose entry is gone.
+func (l *lease) forgetLocked() {
+	if l.gone {
+		return
+	}
+	l.gone = true
+	delete(l.s.claims, l)
+	delete(l.b.claims, l.key)
+	close(l.changed)
+}
+
+// neighbour returns what tells of a change of an entry of this client's, or nil
+// if the key is not one.
+func (b *Backend) neighbour(key string) <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if l := b.claims[key]; l != nil {
+		return l.changed
+	}
+	return nil
+}
+
+// vanished ends a lease whose entry is gone though nobody here removed it.
+func (l *lease) vanished() error {
+	err := backend.Lost("entry %s was removed by somebody else, or its session was revoked", l.key)
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	if l.err == nil {
+		l.endLocked(err)
+	}
+	l.forgetLocked()
+	return err
+}
+
+// abandon removes what a failed Acquire may have left in line.
+func (l *lease) abandon() {
+	l.b.mu.Lock()
+	l.endLocked(backend.ErrReleased)
+	l.b.mu.Unlock()
+	removed := make(chan struct{})
+	if !l.b.spawn(func() {
+		defer close(removed)
+		select {
+		case <-l.busy:
+		case <-l.s.ctx.Done():
+			return // the entry goes with the session
+		}
+		if l.token == 0 && !l.doubt {
+			l.forget()
+			return
+		}
+		_ = l.remove(l.s.ctx)
+	}) {
+		return
+	}
+	select {
+	case <-removed:
+	case <-time.After(patienceAfter):
+	}
+}
+
+func (l *lease) forget() {
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	l.forgetLocked()
+}
+
+// Release implements backend.Lease.
+func (l *lease) Release(ctx context.Context) error {
+	_ = l.s.check()
+	l.b.mu.Lock()
+	if err := l.err; err != nil {
+		l.b.mu.Unlock()
+		if errors.Is(err, backend.ErrReleased) {
+			return nil
+		}
+		return err
+	}
+	l.endLocked(backend.ErrReleased)
+	l.b.mu.Unlock()
+	joined, stop := join(ctx, l.s.ctx)
+	defer stop()
+	err := l.remove(joined)
+	if err != nil && l.inLine() {
+		l.b.spawn(func() { _ = l.remove(l.s.ctx) })
+	}
+	return err
+}
+
+func (l *lease) inLine() bool {
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	return !l.gone
+}
+
+// remove takes the entry out of its line. It can be repeated.
+func (l *lease) remove(ctx context.Context) error {
+	var conditions []clientv3.Cmp
+	if l.token != 0 {
+		conditions = append(conditions, present(l.key, int64(l.token)))
+	}
+	r, err := l.change(ctx, conditions, l.removal(), clientv3.OpGet(l.key, clientv3.WithKeysOnly()))
+	switch {
+	case errors.Is(err, errStale):
+		return l.vanished()
+	case err != nil:
+		return err
+	}
+	l.removed()
+	if r.Succeeded || l.byUs() {
+		return nil
+	}
+	return l.vanished()
+}
+
+// removal is what removes the entry. It breaks each large Store that is in
+// progress, and where a put may still be on its way it keeps that out.
+func (l *lease) removal() []clientv3.Op {
+	ops := []clientv3.Op{
+		clientv3.OpDelete(l.key),
+		clientv3.OpDelete(l.at.closing, clientv3.WithPrefix()),
+	}
+	if l.doubt {
+		ops = append(ops, clientv3.OpPut(l.b.withdrawn(l.id), "", clientv3.WithLease(l.s.id)))
+	}
+	return ops
+}
+
+// change makes a transaction that may remove the entry, and notes when it is
+// not known whether it did.
+func (l *lease) change(ctx context.Context, conditions []clientv3.Cmp, then []clientv3.Op, otherwise ...clientv3.Op) (r *clientv3.TxnResponse, err error) {
+	err = l.b.do(ctx, func(ctx context.Context) (err error) {
+		r, err = l.b.client.Txn(ctx).If(conditions...).Then(then...).Else(otherwise...).Commit()
+		if err != nil && temporary(err) {
+			l.b.mu.Lock()
+			l.maybe = true
+			l.b.mu.Unlock()
+		}
+		return err
+	})
+	return r, err
+}
+
+func (l *lease) byUs() bool {
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	return l.maybe
+}
+
+// removed notes that the entry is gone by our own hand.
+func (l *lease) removed() {
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	l.endLocked(backend.ErrReleased)
+	l.forgetLocked()
+	if l.doubt && l.s.err == nil {
+		l.s.bars = append(l.s.bars, bar{key: l.b.withdrawn(l.id), since: time.Now()})
+	}
+}
+
+// Withdraw implements backend.Lease.
+func (l *lease) Withdraw(ctx context.Context, v backend.Version) error {
+	rev, err := revision(v)
+	if err != nil {
+		return err
+	}
+	if err := l.Err(); err != nil {
+		return err
+	}
+	ctx, stop := join(ctx, l.s.ctx)
+	defer stop()
+	r, err := l.change(ctx,
+		[]clientv3.Cmp{
+			present(l.key, int64(l.token)),
+			clientv3.Compare(clientv3.ModRevision(l.at.register), "=", rev),
+		},
+		l.removal(),
+		clientv3.OpGet(l.key, clientv3.WithKeysOnly()))
+	switch {
+	case errors.Is(err, errStale):
+		return l.vanished()
+	case err != nil:
+		return err
+	}
+	if !r.Succeeded {
+		if own := r.Responses[0].GetResponseRange().Kvs; len(own) == 1 {
+			return fmt.Errorf("%w: the register is not at version %s any more", backend.ErrConflict, v)
+		}
+		if !l.byUs() {
+			return l.vanished()
+		}
+	}
+	l.removed()
+	return nil
+}
+
+// Downgrade implements backend.Lease.
+func (l *lease) Downgrade(ctx context.Context) error {
+	if err := l.Err(); err != nil {
+		return err
+	}
+	l.b.mu.Lock()
+	claim := l.claim
+	l.b.mu.Unlock()
+	switch claim.Mode {
+	case backend.Shared:
+		return nil
+	case backend.Exclusive:
+		claim.Mode = backend.Shared
+	default:
+		return fmt.Errorf("%w: downgrade of a %s claim, want an exclusive one", backend.ErrInvalid, claim.Mode)
+	}
+	ctx, stop := join(ctx, l.s.ctx)
+	defer stop()
+	var r *clientv3.TxnResponse
+	err := l.b.do(ctx, func(ctx context.Context) (err error) {
+		r, err = l.b.client.Txn(ctx).If(present(l.key, int64(l.token))).
+			Then(clientv3.OpPut(l.key, encode(claim, l.since), clientv3.WithLease(l.s.id))).Commit()
+		return err
+	})
+	switch {
+	case errors.Is(err, errStale):
+		return l.vanished()
+	case err != nil:
+		return err
+	case !r.Succeeded:
+		if err := l.Err(); err != nil {
+			return err // released meanwhile
+		}
+		return l.vanished()
+	}
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	l.claim = claim
+	if !l.gone {
+		close(l.changed)
+		l.changed = make(chan struct{})
+	}
+	return nil
+}

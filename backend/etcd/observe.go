@@ -1,0 +1,96 @@
+package etcd
+
+import (
+	"context"
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/gocoord/coord/backend"
+)
+
+// Observe implements backend.Backend.
+func (b *Backend) Observe(ctx context.Context, p backend.Place, since backend.Version) (backend.Roster, error) {
+	ctx, stop, err := b.begin(ctx, p)
+	if err != nil {
+		return backend.Roster{}, err
+	}
+	defer stop()
+	at := b.place(p)
+	for {
+		roster, rev, err := b.roster(ctx, at)
+		if err != nil || roster.Version != since {
+			return roster, err
+		}
+		if err := b.await(ctx, watched{key: at.line, prefix: true}, rev); err != nil {
+			return backend.Roster{}, err
+		}
+	}
+}
+
+// begin starts a call that needs no session.
+func (b *Backend) begin(ctx context.Context, p backend.Place) (context.Context, context.CancelFunc, error) {
+	if err := p.Check(); err != nil {
+		return nil, nil, err
+	}
+	joined, stop := join(ctx, b.ctx)
+	if err := why(b.ctx); err != nil {
+		stop()
+		return nil, nil, err
+	}
+	if err := why(ctx); err != nil {
+		stop()
+		return nil, nil, err
+	}
+	return joined, stop, nil
+}
+
+// roster reads the line.
+func (b *Backend) roster(ctx context.Context, at place) (backend.Roster, int64, error) {
+	var r *clientv3.GetResponse
+	err := b.do(ctx, func(ctx context.Context) (err error) {
+		r, err = b.client.Get(ctx, at.line, clientv3.WithPrefix())
+		return err
+	})
+	if err != nil {
+		return backend.Roster{}, 0, err
+	}
+	// Of two states with the same last change one is part of the other, since
+	// only removals lie between them. So their sizes tell them apart.
+	var changed int64
+	kvs := inLine(r.Kvs)
+	roster := backend.Roster{Entries: make([]backend.Entry, len(kvs))}
+	for i, kv := range kvs {
+		roster.Entries[i] = decode(at.line, kv)
+		changed = max(changed, kv.ModRevision)
+	}
+	backend.Admit(roster.Entries)
+	roster.Version = backend.Version(fmt.Sprintf("%d.%d", changed, len(kvs)))
+	return roster, r.Header.Revision, nil
+}
+
+// Gone implements backend.Backend.
+func (b *Backend) Gone(ctx context.Context, p backend.Place, id string) error {
+	ctx, stop, err := b.begin(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	key, of := entryKey(b.place(p).line, id)
+	for {
+		var r *clientv3.GetResponse
+		err := b.do(ctx, func(ctx context.Context) (err error) {
+			r, err = b.client.Get(ctx, key, clientv3.WithKeysOnly())
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if len(r.Kvs) == 0 || of != 0 && r.Kvs[0].CreateRevision != of {
+			return nil
+		}
+		if err := b.await(ctx, watched{key: key, gone: true}, r.Header.Revision); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/gocoord/coord/backend"
+)
+
+const (
+	shortestPause = 20 * time.Millisecond
+	longestPause  = 500 * time.Millisecond
+)
+
+// do makes a request, again and again while etcd cannot be reached, until it is
+// answered, ctx ends, or there was no answer for Info.Expiry. The request must
+// be one that can be repeated.
+func (b *Backend) do(ctx context.Context, request func(context.Context) error) error {
+	return b.repeat(ctx, ctx, request)
+}
+
+// repeat is do for a request whose answer matters even when nobody waits for it
+// any more: an attempt runs under live, but none is begun after ctx ended.
+func (b *Backend) repeat(ctx, live context.Context, request func(context.Context) error) error {
+	start := b.clock()
+	pause := shortestPause
+	for n := 0; ; n++ {
+		left := b.giveUp(start) - b.clock()
+		err := b.attempt(live, max(min(b.patience()<<min(n/2, 2), left), shortestPause), request)
+		if answered(err) {
+			b.hear()
+		}
+		if err == nil || !temporary(err) {
+			return b.explain(err)
+		}
+		if ended := why(live); ended != nil {
+			return ended
+		}
+		if b.clock() >= b.giveUp(start) {
+			return backend.Unavailable(b.info.Service, err)
+		}
+		if err := sleep(ctx, pause/2+rand.N(pause)); err != nil {
+			return err
+		}
+		pause = min(2*pause, longestPause)
+	}
+}
+
+// giveUp is when a request that was begun at start ends: after etcd was silent
+// for Info.Expiry, but not before it had a third of that for itself.
+func (b *Backend) giveUp(start time.Duration) time.Duration {
+	return max(time.Duration(b.heard.Load())+b.info.Expiry, start+b.info.Expiry/3)
+}
+
+// attempt bounds one attempt, so that a member that went mute does not use up
+// all the time there is: the next attempt goes to another one.
+func (b *Backend) attempt(ctx context.Context, d time.Duration, request func(context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	err := request(limited)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return noAnswer{d}
+	}
+	return err
+}
+
+// noAnswer is the end of an attempt that etcd did not answer. It does not wrap
+// context.DeadlineExceeded: the caller's ctx had no part in it.
+type noAnswer struct{ after time.Duration }
+
+func (e noAnswer) Error() string {
+	return fmt.Sprintf("no answer within %v", e.after.Round(time.Millisecond))
+}
+
+// patience is how long a first attempt may take.
+func (b *Backend) patience() time.Duration {
+	return min(max(b.ttl/8, 500*time.Millisecond), 5*time.Second)
+}
+
+// clock is the monotonic time since the Backend was made.
+func (b *Backend) clock() time.Duration { return time.Since(b.born) }
+
+// hear notes that etcd answered.
+func (b *Backend) hear() { b.heard.Store(int64(b.clock())) }
+
+// sleep waits for d, or for ctx to end, which is an error.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return why(ctx)
+	}
+}
