@@ -44,8 +44,11 @@ func (b *barrier) Enter(ctx context.Context) (*Round, error) {
 	waiting, cancel := hold.Context(ctx)
 	seat, err := b.seat(waiting, hold.lease)
 	cancel()
-	if lost := hold.lease.Err(); lost != nil {
-		return nil, b.fail(opEnter, lost)
+	if ended := hold.lease.Err(); ended != nil {
+		if errors.Is(ended, ErrReleased) {
+			ended = ErrClosed // only Close can have done it
+		}
+		return nil, b.fail(opEnter, ended)
 	}
 	if err != nil {
 		if ended := backend.ContextError(ctx); ended != nil {

@@ -74,24 +74,33 @@ func namesRejected(t *T) {
 	ctx := t.ctx
 	for _, name := range unacceptable() {
 		calls := map[string]func() error{
-			"Lock":        func() error { _, err := c.Locker(name).Lock(ctx); return err },
-			"TryLock":     func() error { _, err := c.Locker(name).TryLock(ctx); return err },
-			"RLock":       func() error { _, err := c.RWLocker(name).RLock(ctx); return err },
-			"Acquire":     func() error { _, err := c.Semaphore(name, 1).Acquire(ctx, 1); return err },
-			"Campaign":    func() error { _, err := c.Election(name).Campaign(ctx, nil); return err },
-			"Leader":      func() error { _, err := c.Election(name).Leader(ctx); return err },
-			"Join":        func() error { _, err := c.Group(name).Join(ctx, nil); return err },
-			"Members":     func() error { _, err := c.Group(name).Members(ctx); return err },
-			"Enter":       func() error { _, err := c.Barrier(name, 2).Enter(ctx); return err },
-			"CountDown":   func() error { return c.Latch(name, 1).CountDown(ctx) },
-			"Wait":        func() error { return c.Latch(name, 1).Wait(ctx) },
-			"All":         func() error { _, err := coord.All(c.Locker(name)).Lock(ctx); return err },
-			"Inspect":     func() error { _, err := c.Inspect(ctx, backend.Mutex, name); return err },
-			"bare Lock":   func() error { _, err := c.b.Acquire(ctx, backend.Place{Kind: backend.Mutex, Name: name}, exclusiveClaim); return err },
-			"bare Load":   func() error { _, err := c.b.Load(ctx, backend.Place{Kind: backend.Latch, Name: name}, ""); return err },
-			"bare Gone":   func() error { return c.b.Gone(ctx, backend.Place{Kind: backend.Group, Name: name}, "x") },
-			"bare Line":   func() error { _, err := c.b.Observe(ctx, backend.Place{Kind: backend.Group, Name: name}, ""); return err },
-			"bare Change": func() error { _, err := c.b.Store(ctx, backend.Place{Kind: backend.Latch, Name: name}, nil, "x"); return err },
+			"Lock":      func() error { _, err := c.Locker(name).Lock(ctx); return err },
+			"TryLock":   func() error { _, err := c.Locker(name).TryLock(ctx); return err },
+			"RLock":     func() error { _, err := c.RWLocker(name).RLock(ctx); return err },
+			"Acquire":   func() error { _, err := c.Semaphore(name, 1).Acquire(ctx, 1); return err },
+			"Campaign":  func() error { _, err := c.Election(name).Campaign(ctx, nil); return err },
+			"Leader":    func() error { _, err := c.Election(name).Leader(ctx); return err },
+			"Join":      func() error { _, err := c.Group(name).Join(ctx, nil); return err },
+			"Members":   func() error { _, err := c.Group(name).Members(ctx); return err },
+			"Enter":     func() error { _, err := c.Barrier(name, 2).Enter(ctx); return err },
+			"CountDown": func() error { return c.Latch(name, 1).CountDown(ctx) },
+			"Wait":      func() error { return c.Latch(name, 1).Wait(ctx) },
+			"All":       func() error { _, err := coord.All(c.Locker(name)).Lock(ctx); return err },
+			"Inspect":   func() error { _, err := c.Inspect(ctx, backend.Mutex, name); return err },
+			"bare Lock": func() error {
+				_, err := c.b.Acquire(ctx, backend.Place{Kind: backend.Mutex, Name: name}, exclusiveClaim)
+				return err
+			},
+			"bare Load": func() error { _, err := c.b.Load(ctx, backend.Place{Kind: backend.Latch, Name: name}, ""); return err },
+			"bare Gone": func() error { return c.b.Gone(ctx, backend.Place{Kind: backend.Group, Name: name}, "x") },
+			"bare Line": func() error {
+				_, err := c.b.Observe(ctx, backend.Place{Kind: backend.Group, Name: name}, "")
+				return err
+			},
+			"bare Change": func() error {
+				_, err := c.b.Store(ctx, backend.Place{Kind: backend.Latch, Name: name}, nil, "x")
+				return err
+			},
 		}
 		for what, call := range calls {
 			if err := call(); !errors.Is(err, coord.ErrInvalid) {

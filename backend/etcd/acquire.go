@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -199,8 +201,8 @@ func (l *lease) put() clientv3.Op {
 func (l *lease) ahead(before int64) clientv3.Op {
 	var opts []clientv3.OpOption
 	if l.claim.Mode == backend.Exclusive {
-		// Not with keys only: etcd 3.7 then leaves out their leases, too.
-		opts = clientv3.WithLastCreate()
+		// With keys only, etcd 3.7 finds it in memory. It leaves out the lease, too.
+		opts = append(clientv3.WithLastCreate(), clientv3.WithKeysOnly())
 	} else {
 		opts = append(opts, clientv3.WithPrefix())
 	}
@@ -234,10 +236,10 @@ func (l *lease) judge(ctx context.Context, rev int64, kvs []*mvccpb.KeyValue) (v
 	return v, nil
 }
 
-// last is judge for an Exclusive claim, which waits for the last one ahead. If
-// that is a key that is no claim it looks at the others.
+// last is judge for an Exclusive claim, which waits for the last one ahead. A
+// key of ours always has a lease; at any other it has to look again.
 func (l *lease) last(ctx context.Context, rev int64, kvs []*mvccpb.KeyValue) (view, error) {
-	if len(kvs) > 0 && kvs[0].Lease == 0 {
+	if len(kvs) > 0 && !ours(strings.TrimPrefix(string(kvs[0].Key), l.at.line)) {
 		opts := []clientv3.OpOption{clientv3.WithPrefix()}
 		if l.token != 0 {
 			opts = append(opts, clientv3.WithMaxCreateRev(int64(l.token)-1))
@@ -280,19 +282,23 @@ func (l *lease) look(ctx context.Context) (view, error) {
 
 // wait returns when it is time to look again.
 func (l *lease) wait(ctx context.Context, v view) error {
-	if len(v.ahead) == 1 {
-		// What this client itself has in line tells without a watch.
-		if changed := l.b.neighbour(v.ahead[0]); changed != nil {
-			select {
-			case <-changed:
-				return nil
-			case <-ctx.Done():
-				return why(ctx)
-			}
-		}
-		return l.b.await(ctx, watched{key: v.ahead[0]}, v.rev)
+	if len(v.ahead) > 1 {
+		return l.b.await(ctx, watched{key: l.at.line, prefix: true, only: v.ahead,
+			check: func(ctx context.Context, _ int64) (bool, int64, error) {
+				now, err := l.look(ctx)
+				return !slices.Equal(now.ahead, v.ahead), now.rev, err
+			}}, v.rev)
 	}
-	return l.b.await(ctx, watched{key: l.at.line, prefix: true, only: v.ahead}, v.rev)
+	// What this client itself has in line tells without a watch.
+	if changed := l.b.neighbour(v.ahead[0]); changed != nil {
+		select {
+		case <-changed:
+			return nil
+		case <-ctx.Done():
+			return why(ctx)
+		}
+	}
+	return l.b.await(ctx, l.b.oneKey(v.ahead[0], true), v.rev)
 }
 
 // admit makes the claim a hold, unless ctx or the session has ended.

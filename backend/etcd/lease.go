@@ -17,6 +17,7 @@ type lease struct {
 	b     *Backend
 	s     *session
 	at    place
+	kind  backend.Kind
 	id    string
 	key   string
 	since time.Time
@@ -47,7 +48,7 @@ func (s *session) newLease(p backend.Place, c backend.Claim) (*lease, error) {
 	}
 	b.seq++
 	l := &lease{
-		b: b, s: s, at: b.place(p), claim: c, since: time.Now(),
+		b: b, s: s, at: b.place(p), kind: p.Kind, claim: c, since: time.Now(),
 		id:      strconv.FormatInt(int64(s.id), 16) + "-" + strconv.FormatUint(b.seq, 16),
 		done:    make(chan struct{}),
 		changed: make(chan struct{}),
@@ -187,13 +188,10 @@ func (l *lease) inLine() bool {
 	return !l.gone
 }
 
-// remove takes the entry out of its line. It can be repeated.
+// remove takes the entry out of its line. It can be repeated: no other entry
+// ever has this key.
 func (l *lease) remove(ctx context.Context) error {
-	var conditions []clientv3.Cmp
-	if l.token != 0 {
-		conditions = append(conditions, present(l.key, int64(l.token)))
-	}
-	r, err := l.change(ctx, conditions, l.removal(), clientv3.OpGet(l.key, clientv3.WithKeysOnly()))
+	r, err := l.change(ctx, nil, l.removal())
 	switch {
 	case errors.Is(err, errStale):
 		return l.vanished()
@@ -201,7 +199,7 @@ func (l *lease) remove(ctx context.Context) error {
 		return err
 	}
 	l.removed()
-	if r.Succeeded || l.byUs() {
+	if r.Responses[0].GetResponseDeleteRange().Deleted == 1 || l.byUs() || l.token == 0 {
 		return nil
 	}
 	return l.vanished()
@@ -210,9 +208,9 @@ func (l *lease) remove(ctx context.Context) error {
 // removal is what removes the entry. It breaks each large Store that is in
 // progress, and where a put may still be on its way it keeps that out.
 func (l *lease) removal() []clientv3.Op {
-	ops := []clientv3.Op{
-		clientv3.OpDelete(l.key),
-		clientv3.OpDelete(l.at.closing, clientv3.WithPrefix()),
+	ops := []clientv3.Op{clientv3.OpDelete(l.key)}
+	if hasMarkers(l.kind) {
+		ops = append(ops, clientv3.OpDelete(l.at.closing, clientv3.WithPrefix()))
 	}
 	if l.doubt {
 		ops = append(ops, clientv3.OpPut(l.b.withdrawn(l.id), "", clientv3.WithLease(l.s.id)))

@@ -17,12 +17,16 @@ func (b *Backend) Observe(ctx context.Context, p backend.Place, since backend.Ve
 	}
 	defer stop()
 	at := b.place(p)
+	w := watched{key: at.line, prefix: true, check: func(ctx context.Context, _ int64) (bool, int64, error) {
+		roster, rev, err := b.roster(ctx, at)
+		return roster.Version != since, rev, err
+	}}
 	for {
 		roster, rev, err := b.roster(ctx, at)
 		if err != nil || roster.Version != since {
 			return roster, err
 		}
-		if err := b.await(ctx, watched{key: at.line, prefix: true}, rev); err != nil {
+		if err := b.await(ctx, w, rev); err != nil {
 			return backend.Roster{}, err
 		}
 	}
@@ -89,7 +93,9 @@ func (b *Backend) Gone(ctx context.Context, p backend.Place, id string) error {
 		if len(r.Kvs) == 0 || of != 0 && r.Kvs[0].CreateRevision != of {
 			return nil
 		}
-		if err := b.await(ctx, watched{key: key, gone: true}, r.Header.Revision); err != nil {
+		w := b.oneKey(key, true)
+		w.gone = true
+		if err := b.await(ctx, w, r.Header.Revision); err != nil {
 			return err
 		}
 	}

@@ -58,7 +58,7 @@ func (b *Backend) Load(ctx context.Context, p backend.Place, since backend.Versi
 		if v, _ := register(r.Kvs); v.Version != since {
 			return v, nil
 		}
-		if err := b.await(ctx, watched{key: at.register}, r.Header.Revision); err != nil {
+		if err := b.await(ctx, b.oneKey(at.register, len(r.Kvs) == 1), r.Header.Revision); err != nil {
 			return backend.Value{}, err
 		}
 	}
@@ -99,9 +99,9 @@ func (b *Backend) Store(ctx context.Context, p backend.Place, data []byte, prev 
 	w := b.newWrite(b.place(p), data, rev, alive)
 	var v backend.Version
 	if len(alive) > largeStore {
-		v, err = w.large(ctx)
+		v, err = w.large(ctx, p.Kind)
 	} else if v, err = w.small(ctx); errors.Is(err, rpctypes.ErrTooManyOps) {
-		v, err = w.large(ctx)
+		v, err = w.large(ctx, p.Kind)
 	}
 	if w.doubt && err != nil && !errors.Is(err, backend.ErrConflict) {
 		b.remember(w)
@@ -233,7 +233,10 @@ func (w *write) small(ctx context.Context) (backend.Version, error) {
 // before it reads the line: whoever removes an entry removes the markers of its
 // place in the same step. So all entries that are found stay until the store,
 // but for those whose session expires in between.
-func (w *write) large(ctx context.Context) (backend.Version, error) {
+func (w *write) large(ctx context.Context, kind backend.Kind) (backend.Version, error) {
+	if !hasMarkers(kind) {
+		return "", fmt.Errorf("%w: etcd cannot check %d entries of a %s in one step", backend.ErrUnsupported, len(w.alive), kind)
+	}
 	s, err := w.b.openSession(ctx)
 	if err != nil {
 		return "", err
@@ -259,6 +262,12 @@ func (w *write) large(ctx context.Context) (backend.Version, error) {
 		})
 	})
 	return "", err
+}
+
+// hasMarkers reports whether removing an entry of the kind breaks large Stores.
+// It costs something, so the kinds that hold one another up do without.
+func hasMarkers(k backend.Kind) bool {
+	return k == backend.Barrier || k == backend.Group || k == backend.Latch
 }
 
 // mark puts the marker, and then looks whether all entries are in line.

@@ -17,6 +17,10 @@ type watched struct {
 	prefix bool     // all keys below key
 	only   []string // those of them; nil: all
 	gone   bool     // deletions alone
+
+	// check looks whether something changed after revision rev, and at which
+	// revision it looked.
+	check func(ctx context.Context, rev int64) (changed bool, now int64, err error)
 }
 
 func (w watched) hit(e *clientv3.Event) bool {
@@ -26,13 +30,29 @@ func (w watched) hit(e *clientv3.Event) bool {
 	return w.only == nil || slices.Contains(w.only, string(e.Kv.Key))
 }
 
+// oneKey watches a key that was there, or was not.
+func (b *Backend) oneKey(key string, there bool) watched {
+	return watched{key: key, check: func(ctx context.Context, rev int64) (bool, int64, error) {
+		var r *clientv3.GetResponse
+		err := b.do(ctx, func(ctx context.Context) (err error) {
+			r, err = b.client.Get(ctx, key, clientv3.WithKeysOnly())
+			return err
+		})
+		if err != nil {
+			return false, 0, err
+		}
+		is := len(r.Kvs) == 1
+		return is != there || is && r.Kvs[0].ModRevision > rev, r.Header.Revision, nil
+	}}
+}
+
 // await returns nil when it is time to look again: after a change later than
-// revision rev, after a watch that broke, and from time to time. It promises
-// nothing about what a look will find.
+// revision rev, and after a watch that broke. It promises nothing about what a
+// look will find.
 //
 // The watch has no start revision. etcd serves one that begins in the past
 // only at the next of its 100 ms ticks; one that begins now is live at once.
-// What happened before it was created is found by looking once more.
+// What happened before it was created is found by a check.
 func (b *Backend) await(ctx context.Context, w watched, rev int64) error {
 	watching, cancel := context.WithCancel(b.watching(ctx))
 	defer cancel()
@@ -48,15 +68,14 @@ func (b *Backend) await(ctx context.Context, w watched, rev int64) error {
 	again := time.NewTicker(b.info.Expiry / 3)
 	defer again.Stop()
 	for ticks := 0; ; {
+		check := false
 		select {
 		case r, open := <-events:
 			if !open || r.Err() != nil {
 				return b.broken(ctx, stream, r.Err())
 			}
 			b.hear()
-			if r.Created && r.Header.Revision > rev {
-				return nil
-			}
+			check = r.Created && r.Header.Revision > rev
 			for _, e := range r.Events {
 				if e.Kv.ModRevision > rev && w.hit(e) {
 					return nil
@@ -64,11 +83,17 @@ func (b *Backend) await(ctx context.Context, w watched, rev int64) error {
 			}
 		case <-again.C:
 			// Is it only quiet, or does nobody answer any more?
-			if ticks++; ticks == 3 || b.clock()-time.Duration(b.heard.Load()) > b.info.Expiry/3 {
-				return nil
-			}
+			ticks++
+			check = ticks%3 == 0 || b.clock()-time.Duration(b.heard.Load()) > b.info.Expiry/3
 		case <-ctx.Done():
 			return why(ctx)
+		}
+		if check {
+			changed, now, err := w.check(ctx, rev)
+			if err != nil || changed {
+				return err
+			}
+			rev = max(rev, now)
 		}
 	}
 }

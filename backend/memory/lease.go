@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strconv"
@@ -37,6 +38,7 @@ const (
 )
 
 func newLease(b *Backend, ln *line, c backend.Claim) *lease {
+	c.Data = bytes.Clone(c.Data)
 	return &lease{backend: b, line: ln, token: ln.shard.tick(), since: time.Now().UnixNano(), claim: c}
 }
 

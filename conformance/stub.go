@@ -1,3 +1,0 @@
-package conformance
-
-func sessionChecks() []check   { return nil }
