@@ -28,6 +28,7 @@ var policy = map[string][]string{
 	"internal/testenv":           {},
 	"internal/testenv/buildetcd": {"internal/testenv"},
 	"examples/quickstart":        {".", "backend/all"},
+	"examples/minimal":           {"backend"},
 }
 
 // TestImports keeps the arrows of the architecture: drivers know the contract

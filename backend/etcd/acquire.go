@@ -139,6 +139,7 @@ func (l *lease) queue(ctx context.Context) (view, error) {
 // otherwise changes nothing. The line may have lost entries since it was
 // looked at, but it must not have got others.
 func (l *lease) try(ctx context.Context) (view, error) {
+	l.careful = true
 	unchanged := clientv3.Compare(clientv3.CreateRevision(l.at.line), "=", 0).WithPrefix()
 	for {
 		r, err := l.enqueue(ctx, []clientv3.Op{l.put()},
@@ -201,8 +202,11 @@ func (l *lease) put() clientv3.Op {
 func (l *lease) ahead(before int64) clientv3.Op {
 	var opts []clientv3.OpOption
 	if l.claim.Mode == backend.Exclusive {
-		// With keys only, etcd 3.7 finds it in memory. It leaves out the lease, too.
-		opts = append(clientv3.WithLastCreate(), clientv3.WithKeysOnly())
+		opts = clientv3.WithLastCreate()
+		if !l.careful {
+			// Then etcd 3.7 has no need to read them all. It leaves out the lease, too.
+			opts = append(opts, clientv3.WithKeysOnly())
+		}
 	} else {
 		opts = append(opts, clientv3.WithPrefix())
 	}
@@ -236,10 +240,11 @@ func (l *lease) judge(ctx context.Context, rev int64, kvs []*mvccpb.KeyValue) (v
 	return v, nil
 }
 
-// last is judge for an Exclusive claim, which waits for the last one ahead. A
-// key of ours always has a lease; at any other it has to look again.
+// last is judge for an Exclusive claim, which waits for the last one ahead. If
+// that may be a key that is no claim, it looks at all of them. A key that looks
+// like one of ours is taken for one; blocked makes sure.
 func (l *lease) last(ctx context.Context, rev int64, kvs []*mvccpb.KeyValue) (view, error) {
-	if len(kvs) > 0 && !ours(strings.TrimPrefix(string(kvs[0].Key), l.at.line)) {
+	if len(kvs) > 0 && kvs[0].Lease == 0 && (l.careful || !ours(strings.TrimPrefix(string(kvs[0].Key), l.at.line))) {
 		opts := []clientv3.OpOption{clientv3.WithPrefix()}
 		if l.token != 0 {
 			opts = append(opts, clientv3.WithMaxCreateRev(int64(l.token)-1))
@@ -298,7 +303,25 @@ func (l *lease) wait(ctx context.Context, v view) error {
 			return why(ctx)
 		}
 	}
-	return l.b.await(ctx, l.b.oneKey(v.ahead[0], true), v.rev)
+	return l.b.await(ctx, watched{key: v.ahead[0], check: l.blocked(v.ahead[0])}, v.rev)
+}
+
+// blocked checks whether the entry that l waits for is still the same.
+func (l *lease) blocked(key string) func(context.Context, int64) (bool, int64, error) {
+	return func(ctx context.Context, rev int64) (bool, int64, error) {
+		var r *clientv3.GetResponse
+		err := l.b.do(ctx, func(ctx context.Context) (err error) {
+			r, err = l.b.client.Get(ctx, key)
+			return err
+		})
+		if err != nil {
+			return false, 0, err
+		}
+		if len(r.Kvs) == 1 && r.Kvs[0].Lease == 0 {
+			l.careful = true
+		}
+		return len(r.Kvs) == 0 || l.careful || r.Kvs[0].ModRevision > rev, r.Header.Revision, nil
+	}
 }
 
 // admit makes the claim a hold, unless ctx or the session has ended.

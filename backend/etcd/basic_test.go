@@ -23,16 +23,16 @@ func TestUncontendedIsOneRequestEach(t *testing.T) {
 			release(t, acquire(t, b, p, exclusive))
 		}
 	})
-	if got["Txn"] != 20 || len(got) != 1 {
-		t.Errorf("requests of 10 uncontended locks: %v, want 20 Txn", got)
+	if got["Txn"] != 10 || got["DeleteRange"] != 10 || len(got) != 2 {
+		t.Errorf("requests of 10 uncontended locks: %v, want 10 Txn, 10 DeleteRange", got)
 	}
 	got = c.RequestsDuring(t, func() {
 		for range 10 {
 			release(t, acquire(t, b, p, noWait))
 		}
 	})
-	if got["Txn"] != 20 || len(got) != 1 {
-		t.Errorf("requests of 10 tries: %v, want 20 Txn", got)
+	if got["Txn"] != 10 || got["DeleteRange"] != 10 || len(got) != 2 {
+		t.Errorf("requests of 10 tries: %v, want 10 Txn, 10 DeleteRange", got)
 	}
 	hold := acquire(t, b, p, exclusive)
 	other := open(t, hosts(c), "?ttl=60s")

@@ -24,9 +24,10 @@ type lease struct {
 	done  chan struct{}
 
 	// Those are the claimant's alone until busy is closed.
-	busy  chan struct{} // closed once the put is answered or given up
-	token uint64        // 0: no entry is known of
-	doubt bool          // a put went unanswered and may be carried out late
+	busy    chan struct{} // closed once the put is answered or given up
+	token   uint64        // 0: no entry is known of
+	careful bool          // there are keys about that only look like claims
+	doubt   bool          // a put went unanswered and may be carried out late
 
 	// Guarded by b.mu.
 	claim   backend.Claim
@@ -191,7 +192,22 @@ func (l *lease) inLine() bool {
 // remove takes the entry out of its line. It can be repeated: no other entry
 // ever has this key.
 func (l *lease) remove(ctx context.Context) error {
-	r, err := l.change(ctx, nil, l.removal())
+	var deleted int64
+	err := l.changing(ctx, func(ctx context.Context) error {
+		ops := l.removal()
+		if len(ops) == 1 {
+			r, err := l.b.client.Delete(ctx, l.key)
+			if err == nil {
+				deleted = r.Deleted
+			}
+			return err
+		}
+		r, err := l.b.client.Txn(ctx).Then(ops...).Commit()
+		if err == nil {
+			deleted = r.Responses[0].GetResponseDeleteRange().Deleted
+		}
+		return err
+	})
 	switch {
 	case errors.Is(err, errStale):
 		return l.vanished()
@@ -199,7 +215,7 @@ func (l *lease) remove(ctx context.Context) error {
 		return err
 	}
 	l.removed()
-	if r.Responses[0].GetResponseDeleteRange().Deleted == 1 || l.byUs() || l.token == 0 {
+	if deleted == 1 || l.byUs() || l.token == 0 {
 		return nil
 	}
 	return l.vanished()
@@ -218,11 +234,11 @@ func (l *lease) removal() []clientv3.Op {
 	return ops
 }
 
-// change makes a transaction that may remove the entry, and notes when it is
-// not known whether it did.
-func (l *lease) change(ctx context.Context, conditions []clientv3.Cmp, then []clientv3.Op, otherwise ...clientv3.Op) (r *clientv3.TxnResponse, err error) {
-	err = l.b.do(ctx, func(ctx context.Context) (err error) {
-		r, err = l.b.client.Txn(ctx).If(conditions...).Then(then...).Else(otherwise...).Commit()
+// changing makes a request that may remove the entry, and notes when it is not
+// known whether it did.
+func (l *lease) changing(ctx context.Context, request func(context.Context) error) error {
+	return l.b.do(ctx, func(ctx context.Context) error {
+		err := request(ctx)
 		if err != nil && temporary(err) {
 			l.b.mu.Lock()
 			l.maybe = true
@@ -230,7 +246,6 @@ func (l *lease) change(ctx context.Context, conditions []clientv3.Cmp, then []cl
 		}
 		return err
 	})
-	return r, err
 }
 
 func (l *lease) byUs() bool {
@@ -261,13 +276,14 @@ func (l *lease) Withdraw(ctx context.Context, v backend.Version) error {
 	}
 	ctx, stop := join(ctx, l.s.ctx)
 	defer stop()
-	r, err := l.change(ctx,
-		[]clientv3.Cmp{
+	var r *clientv3.TxnResponse
+	err = l.changing(ctx, func(ctx context.Context) (err error) {
+		r, err = l.b.client.Txn(ctx).If(
 			present(l.key, int64(l.token)),
 			clientv3.Compare(clientv3.ModRevision(l.at.register), "=", rev),
-		},
-		l.removal(),
-		clientv3.OpGet(l.key, clientv3.WithKeysOnly()))
+		).Then(l.removal()...).Else(clientv3.OpGet(l.key, clientv3.WithKeysOnly())).Commit()
+		return err
+	})
 	switch {
 	case errors.Is(err, errStale):
 		return l.vanished()
