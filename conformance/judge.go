@@ -82,10 +82,15 @@ func (t *T) finish() {
 		t.Errorf("calls did not return within %v of their contexts' end and their clients' Close; all goroutines:\n%s",
 			t.h.Slack+t.h.Expect.Expiry, stacks())
 	}
+	t.cleanup(0)
+}
+
+// cleanup calls what was registered with Cleanup, down to the first few.
+func (t *T) cleanup(keep int) {
 	for {
 		t.mu.Lock()
 		n := len(t.cleanups)
-		if n == 0 {
+		if n <= keep {
 			t.mu.Unlock()
 			return
 		}

@@ -271,7 +271,7 @@ func (r *renewer) renew() (time.Duration, error) {
 			return 0, err
 		}
 	}
-	watchdog := time.AfterFunc(r.s.ttl/6, r.cancel)
+	watchdog := time.AfterFunc(r.s.ttl/3, r.cancel)
 	defer watchdog.Stop()
 	// Where sending fails, receiving tells why.
 	_ = r.stream.Send(&etcdserverpb.LeaseKeepAliveRequest{ID: int64(r.s.id)})
@@ -285,7 +285,7 @@ func (r *renewer) renew() (time.Duration, error) {
 
 func (r *renewer) open() error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(r.s.ctx))
-	watchdog := time.AfterFunc(r.s.ttl/6, cancel)
+	watchdog := time.AfterFunc(r.s.ttl/3, cancel)
 	defer watchdog.Stop()
 	stream, err := etcdserverpb.NewLeaseClient(r.s.b.client.ActiveConnection()).LeaseKeepAlive(ctx)
 	if err != nil {
