@@ -23,12 +23,17 @@ type attempt[V any] struct {
 	err    error
 }
 
+// errCutShort is the error of a call that panicked, or that failed the check.
+var errCutShort = errors.New("the call did not return")
+
 // begin calls f on a goroutine of its own.
 func begin[V any](t *T, who string, f func(context.Context) (V, error)) *attempt[V] {
 	a := &attempt[V]{t: t, who: who, done: make(chan struct{})}
 	a.ctx, a.cancel = context.WithCancel(t.ctx)
 	t.tasks.Go(func() {
 		defer close(a.done)
+		defer t.noPanic()
+		a.err = errCutShort
 		a.value, a.err = f(a.ctx)
 	})
 	return a

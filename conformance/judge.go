@@ -44,12 +44,9 @@ func (t *T) run() result {
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
+		defer t.noPanic()
 		defer t.finish()
-		defer func() {
-			if p := recover(); p != nil {
-				t.Errorf("panic: %v\n%s", p, debug.Stack())
-			}
-		}()
+		defer t.noPanic()
 		t.check.fn(t)
 	}()
 	if !within(t.patience(), finished) {
@@ -61,6 +58,13 @@ func (t *T) run() result {
 		within(t.patience()/4, finished)
 	}
 	return t.verdict()
+}
+
+// noPanic is deferred to make a failure of a panic.
+func (t *T) noPanic() {
+	if p := recover(); p != nil {
+		t.Errorf("panic: %v\n%s", p, debug.Stack())
+	}
 }
 
 // patience is how long a check may take in all.

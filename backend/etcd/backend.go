@@ -61,7 +61,7 @@ const (
 
 	// inFlight is how many requests a client has on their way at a time. More
 	// of them would not be answered sooner, and renewals wait among them.
-	inFlight = 64
+	inFlight = 32
 
 	// closeTimeout bounds Close where the service does not answer.
 	closeTimeout = 2 * time.Second
