@@ -60,6 +60,16 @@ func (a *attempt[V]) get() V {
 	return a.value
 }
 
+// outcome is the error of the call, or that it has not returned.
+func (a *attempt[V]) outcome() error {
+	select {
+	case <-a.done:
+		return a.err
+	default:
+		return errCutShort
+	}
+}
+
 // fails waits for what must fail at once, with one of these errors.
 func (a *attempt[V]) fails(want ...error) {
 	a.failsWithin(a.t.h.Slack, want...)

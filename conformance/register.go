@@ -231,7 +231,7 @@ func registerCompareAndSet(t *T) {
 	}
 	for _, a := range all {
 		if !within(t.patience()/2, a.done) || a.err != nil {
-			t.Fatalf("one who counts did not end well: %v", a.err)
+			t.Fatalf("one who counts did not end well: %v", a.outcome())
 		}
 	}
 	v := cs[0].register(p)

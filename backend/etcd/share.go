@@ -3,6 +3,8 @@ package etcd
 import (
 	"context"
 	"sync"
+
+	"github.com/gocoord/coord/backend"
 )
 
 // shared has the callers of this client who want the same thing read at the
@@ -45,7 +47,7 @@ func (s *shared[T]) get(ctx context.Context, key string, f func(context.Context)
 	if !running && !s.b.spawn(func() { s.run(key, r, f) }) {
 		s.forget(key)
 		var zero T
-		return zero, why(s.b.ctx)
+		return zero, backend.ErrClosed
 	}
 	select {
 	case <-r.done:
@@ -77,7 +79,7 @@ func (s *shared[T]) forget(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if all := s.reads[key]; all != nil && all.next != nil {
-		all.next.err = why(s.b.ctx)
+		all.next.err = backend.ErrClosed
 		close(all.next.done)
 	}
 	delete(s.reads, key)
