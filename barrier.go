@@ -66,12 +66,13 @@ func (b *barrier) Wait(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := round.hold.Release(); err != nil {
-		return err
+	// It has passed, whatever becomes of its entry: that goes in the
+	// background or with the session.
+	if round.hold.Release() == nil {
+		tidying, cancel := b.c.cleanup()
+		defer cancel()
+		b.tidy(tidying, round.version)
 	}
-	tidying, cancel := b.c.cleanup()
-	defer cancel()
-	b.tidy(tidying, round.version)
 	return nil
 }
 
