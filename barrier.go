@@ -142,10 +142,14 @@ func (b *barrier) closeRound(ctx context.Context, reg *register, me backend.Leas
 	if err != nil {
 		return nil, false, err
 	}
-	next.version, err = b.c.backend.Store(ctx, b.place, data, reg.version, ids(chosen)...)
+	version, err := b.c.backend.Store(ctx, b.place, data, reg.version, ids(chosen)...)
 	switch {
 	case err == nil:
-		return next.seating(me.ID()), true, nil
+		seat := next.seating(me.ID())
+		if seat != nil {
+			seat.version = version
+		}
+		return seat, true, nil
 	case errors.Is(err, backend.ErrConflict), errors.Is(err, ErrUnavailable):
 		return nil, true, nil // perhaps done, or by another; the list will tell
 	default:
