@@ -129,7 +129,7 @@ func barrierLarge(t *T) {
 	case t.h.small:
 		n = 50
 	case testing.Short(), slow:
-		n = 300
+		n = 200
 	}
 	cs := t.opens(5)
 	var entering []*attempt[*coord.Round]

@@ -37,7 +37,7 @@ func (h *harness) open(tb testing.TB) backend.Backend {
 		}
 		hosts += p.Addr()
 	}
-	open, err := backend.Parse(fmt.Sprintf("etcd://%s/conformance?ttl=2s", hosts))
+	open, err := backend.Parse(fmt.Sprintf("etcd://%s/conformance?ttl=3s", hosts))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func (h *harness) suite() conformance.Harness {
 		Open: h.open,
 		Expect: backend.Info{
 			Name: "etcd", Scope: backend.Network, FIFO: true, Fencing: true, Durable: true,
-			Expiry: 4 * time.Second, // the ttl, and what etcd takes to notice
+			Expiry: 5 * time.Second, // the ttl, and what etcd takes to notice
 		},
 		Crash: func(tb testing.TB, b backend.Backend) { h.each(tb, b, (*testenv.Proxy).Cut) },
 		Sever: func(tb testing.TB, b backend.Backend) func() {

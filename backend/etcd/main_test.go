@@ -11,6 +11,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
 	"github.com/gocoord/coord/backend"
@@ -178,3 +179,16 @@ var (
 	presence  = backend.Claim{Mode: backend.Presence}
 	noWait    = backend.Claim{Mode: backend.Exclusive, NoWait: true}
 )
+
+// nothingRuns wants all goroutines begun since to have ended. gRPC does not
+// wait for its own when a connection is closed.
+func nothingRuns(tb testing.TB, before goleak.Option) {
+	tb.Helper()
+	var err error
+	for start := time.Now(); time.Since(start) < 5*time.Second; {
+		if err = goleak.Find(before); err == nil {
+			return
+		}
+	}
+	tb.Error(err)
+}

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -16,6 +17,9 @@ import (
 	"github.com/gocoord/coord/backend"
 	"github.com/gocoord/coord/internal/testenv"
 )
+
+// noticeable is a pause by which the helper knows that it was stopped.
+const noticeable = time.Second
 
 // runHelper takes a lock, and says in a tight loop what it thinks of it.
 func runHelper(url string) int {
@@ -30,12 +34,16 @@ func runHelper(url string) int {
 		return 1
 	}
 	fmt.Println("held")
+	go func() { // whoever started it is gone
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(1)
+	}()
 	for last := time.Now(); ; {
 		now := time.Now()
 		err := l.Err()
 		deadline, _ := l.Deadline()
 		// The first look after a long stop must already see the loss.
-		if now.Sub(last) > time.Second {
+		if now.Sub(last) > noticeable {
 			fmt.Println("woke", err != nil, time.Now().After(deadline), err)
 			return 0
 		}
@@ -48,6 +56,9 @@ func startHelper(t *testing.T, c *testenv.Cluster, p backend.Place, query string
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "COORD_ETCD_HELPER=etcd://"+hosts(c)+"/test"+query, "COORD_ETCD_NAME="+p.Name)
+	if _, err := cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +86,10 @@ func TestStoppedProcess(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	stopped := time.Now()
 	hold := acquire(t, b, p, exclusive)
+	// On a busy machine it may have lost its session before it was stopped.
+	time.Sleep(time.Until(stopped.Add(2 * noticeable)))
 	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
