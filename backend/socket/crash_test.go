@@ -11,7 +11,6 @@ func (b *Backend) crash() {
 	b.mu.Unlock()
 	if s := b.server.Load(); s != nil {
 		s.mu.Lock()
-		s.socket = identity{} // the stale socket stays
 		ln := s.ln
 		s.stopping = true
 		for w := range s.wires {

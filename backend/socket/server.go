@@ -324,11 +324,12 @@ func (s *server) fail(err error) {
 // so that the successor may go on before all is tidied up.
 func (s *server) stop() {
 	s.mu.Lock()
+	crashed := s.stopping // a test's doing: the socket stays
 	s.stopping = true
-	ln := s.ln
+	ln, socket := s.ln, s.socket
 	s.mu.Unlock()
 	s.journal.close()
-	if s.socket.is(s.at.path) && s.id.is(s.at.sidecar()) {
+	if !crashed && socket.is(s.at.path) && s.id.is(s.at.sidecar()) {
 		_ = os.Remove(s.at.path)
 	}
 	_ = s.sidecar.Close()
