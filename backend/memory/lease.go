@@ -19,8 +19,9 @@ type lease struct {
 	claim   backend.Claim
 
 	// The shard guards the rest.
-	links      links // in line.all
-	classLinks links // in line.exclusives or line.permits
+	links      links  // in line.all
+	classLinks links  // in line.exclusives or line.permits
+	id         string // made when somebody asks for it
 	state      state
 	refused    bool          // the wait has failed; set before ready is closed
 	err        error         // once ended, and then for good
@@ -227,5 +228,8 @@ func (l *lease) place() backend.Place {
 }
 
 func (l *lease) entry() backend.Entry {
-	return backend.Entry{ID: l.ID(), Token: l.token, Claim: l.claim, Since: time.Unix(0, l.since), Admitted: l.state == held}
+	if l.id == "" {
+		l.id = id(l.token)
+	}
+	return backend.Entry{ID: l.id, Token: l.token, Claim: l.claim, Since: time.Unix(0, l.since), Admitted: l.state == held}
 }
