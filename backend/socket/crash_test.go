@@ -2,6 +2,8 @@
 
 package socket
 
+import "github.com/gocoord/coord/backend"
+
 // crash ends the client as the kernel ends a process: descriptors close, and
 // nobody is told anything.
 func (b *Backend) crash() {
@@ -28,4 +30,11 @@ func (b *Backend) crash() {
 	}
 	b.cancel()
 	b.loops.Wait()
+}
+
+// fail ends the calls of a crashed client, which nobody would wait for.
+func (b *Backend) fail() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.endLocked(backend.ErrReleased, backend.ErrClosed)
 }
