@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gocoord/coord/backend"
 	"github.com/gocoord/coord/backend/memory"
@@ -35,6 +36,7 @@ type journal struct {
 	items  map[*item]struct{}      // the records that count
 	regs   map[backend.Place]*item // those of registers among them
 	err    error                   // why nothing can be written any more
+	sound  atomic.Bool             // err is nil
 	broken func(error)             // is told of it, once
 }
 
@@ -59,6 +61,7 @@ type author struct {
 
 const (
 	smallJournal = 256 << 10 // bytes below which it is not worth writing anew
+	tinyJournal  = 16 << 10  // the same, when it has been read anyway
 	reserveStep  = 1 << 20   // numbers reserved at a time
 )
 
@@ -72,6 +75,7 @@ func openJournal(at layout) (j *journal, fresh bool, err error) {
 		return nil, false, err
 	}
 	j = &journal{at: at, file: f, id: id, items: make(map[*item]struct{}), regs: make(map[backend.Place]*item)}
+	j.sound.Store(true)
 	fresh, err = j.load()
 	if err != nil {
 		_ = f.Close()
@@ -87,16 +91,13 @@ func (j *journal) close() {
 	if j.err == nil {
 		j.err = errJournalClosed
 	}
+	j.sound.Store(false)
 	_ = j.file.Close()
 }
 
 // intact reports whether everything was written so far, so that what depends
 // on it may be told.
-func (j *journal) intact() bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.err == nil
-}
+func (j *journal) intact() bool { return j.sound.Load() }
 
 // fail ends the journal: what happened could not be written down.
 func (j *journal) fail(err error) {
@@ -104,6 +105,7 @@ func (j *journal) fail(err error) {
 		return
 	}
 	j.err = fmt.Errorf("journal %s: %w", j.at.journal(), err)
+	j.sound.Store(false)
 	if j.broken != nil {
 		j.broken(j.err)
 	}
@@ -268,9 +270,12 @@ func (j *journal) set(it *item, state byte) {
 
 // tidy writes the journal anew when most of it no longer counts.
 func (j *journal) tidy() {
-	if j.end < max(smallJournal, j.again) || j.live > j.end/2 {
-		return
+	if j.end >= max(smallJournal, j.again) && j.live <= j.end/2 {
+		j.shrink()
 	}
+}
+
+func (j *journal) shrink() {
 	if err := j.rewrite(); err != nil {
 		j.again = 2 * j.end // perhaps the disk is full: later
 	}

@@ -188,7 +188,9 @@ func (s *server) prune(living map[memberID]bool) error {
 			j.drop(it)
 		}
 	}
-	j.tidy()
+	if j.end > tinyJournal && j.live <= j.end/2 {
+		j.shrink()
+	}
 	return j.err
 }
 

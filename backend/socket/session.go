@@ -390,7 +390,7 @@ func (b *Backend) read(w *wire) {
 type backoff struct{ n int }
 
 func (o *backoff) wait(ctx context.Context) bool {
-	const shortest, longest = 500 * time.Microsecond, 50 * time.Millisecond
+	const shortest, longest = 500 * time.Microsecond, 20 * time.Millisecond
 	d := min(shortest<<min(o.n, 10), longest)
 	o.n++
 	t := time.NewTimer(d/2 + rand.N(d))
