@@ -35,7 +35,7 @@ func newGuard(at layout, a *attachment, m *member) *guard {
 		watches.add(path, g.alarm)
 	}
 	// What happened before the watches were there is found by looking.
-	g.alarm <- struct{}{}
+	poke(g.alarm)
 	return g
 }
 
