@@ -96,7 +96,7 @@ type helper struct {
 func (h *helper) say(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	fmt.Fprintf(h.out, format+"\n", args...)
+	_, _ = fmt.Fprintf(h.out, format+"\n", args...)
 }
 
 func (h *helper) lease(name string) backend.Lease {

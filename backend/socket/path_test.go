@@ -68,13 +68,13 @@ func TestRelativePath(t *testing.T) {
 // TestNotOurs has things at the path that no server put there: an error, and
 // they stay as they are.
 func TestNotOurs(t *testing.T) {
-	for name, make := range map[string]func(path string) error{
+	for name, put := range map[string]func(path string) error{
 		"directory":     func(path string) error { return os.Mkdir(path, 0o700) },
 		"named pipe":    func(path string) error { return syscall.Mkfifo(path, 0o600) },
 		"symbolic link": func(path string) error { return os.Symlink(path+".nowhere", path) },
 	} {
 		path := socketPath(t)
-		if err := make(path); err != nil {
+		if err := put(path); err != nil {
 			t.Fatal(err)
 		}
 		before, _ := os.Lstat(path)
@@ -199,11 +199,11 @@ func TestSecondUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start a process of another user")
 	}
-	dir, err := os.MkdirTemp("", "coord")
+	dir, err := os.MkdirTemp("", "coord") //nolint:usetesting // other users cannot search that of t
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
+	defer os.RemoveAll(dir) //nolint:errcheck // it is a test's
 	const first, second, group = 60001, 60002, 60003
 	binary := filepath.Join(dir, "helper")
 	copyFile(t, os.Args[0], binary)

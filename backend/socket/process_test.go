@@ -329,11 +329,11 @@ func TestKilledHolders(t *testing.T) {
 }
 
 // opened is a client in this process.
-func opened(t testing.TB, path string, opts ...Option) *Backend {
+func opened(t testing.TB, path string) *Backend {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	b, err := Open(ctx, path, opts...)
+	b, err := Open(ctx, path)
 	if err != nil {
 		t.Fatal(err)
 	}
