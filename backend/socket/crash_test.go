@@ -21,15 +21,19 @@ func (b *Backend) crash() {
 		s.mu.Unlock()
 		_ = ln.Close()
 		s.journal.close()
+		b.cancel()
 		_ = m.file.Close()
 		_ = s.sidecar.Close()
 	}
+	b.cancel()
 	_ = m.file.Close()
 	if w, ok := l.(*wire); ok {
 		_ = w.conn.Close()
 	}
-	b.cancel()
 	b.loops.Wait()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_ = b.member.file.Close() // of another member, if it began anew just then
 }
 
 // fail ends the calls of a crashed client, which nobody would wait for.
