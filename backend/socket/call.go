@@ -29,6 +29,14 @@ type answer struct {
 	err   error
 }
 
+// answer ends the wait for c. Only the first answer counts.
+func (c *call) answer(a answer) {
+	select {
+	case c.done <- a:
+	default:
+	}
+}
+
 // start sends a request.
 func (b *Backend) start(q *request) (*call, error) {
 	b.mu.Lock()
@@ -130,7 +138,7 @@ func (b *Backend) dispatch(r *reply) {
 		a.lease = &lease{b: b, seq: c.number, token: r.token, mode: c.claim.Mode, done: make(chan struct{})}
 		b.leases[c.number] = a.lease
 	}
-	c.done <- a
+	c.answer(a)
 }
 
 // settle makes a new link the one in use, after the server has said which
@@ -165,8 +173,7 @@ func (b *Backend) settle(l link, peer string, held []uint64) {
 func (b *Backend) lose(cause error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	lost := backend.Lost("%w", cause)
-	b.endLocked(lost, lost)
+	b.endLocked(backend.Lost("%w", cause), backend.Unavailable(b.at.path, cause))
 }
 
 // endLocked ends leases with why, and calls with refusal.
@@ -176,7 +183,16 @@ func (b *Backend) endLocked(why, refusal error) {
 	}
 	for n, c := range b.calls {
 		delete(b.calls, n)
-		c.done <- answer{err: refusal}
+		c.answer(answer{err: refusal})
+	}
+	b.interruptLocked()
+}
+
+// interruptLocked has a caller that reads for others look whether it still
+// has to.
+func (b *Backend) interruptLocked() {
+	if w, ok := b.link.(*wire); ok {
+		w.interrupt()
 	}
 }
 
@@ -196,18 +212,21 @@ func (b *Backend) giveUpLocked(before time.Time, why error) {
 		why = backend.Unavailable(b.at.path, why)
 	}
 	for n, c := range b.calls {
-		if c.detach || c.op == opDrop || c.since.After(before) {
+		if c.detach || c.since.After(before) {
 			continue
 		}
-		delete(b.calls, n)
-		if c.op == opAcquire {
+		switch c.op {
+		case opDrop: // goes on in the background
+			c.detach = true
+		case opAcquire:
+			delete(b.calls, n)
 			b.nudgeLocked(b.dropLocked(n))
+		default:
+			delete(b.calls, n)
 		}
-		c.done <- answer{err: why}
+		c.answer(answer{err: why})
 	}
-	if w, ok := b.link.(*wire); ok {
-		w.interrupt() // whoever reads for one of them
-	}
+	b.interruptLocked()
 }
 
 // dropLocked takes a claim out of line, in the background.

@@ -298,7 +298,7 @@ func TestMuteServer(t *testing.T) {
 	path := socketPath(t)
 	server := helping(t, path)
 	b := opened(t, path)
-	l := acquired(t, b, "a")
+	l, other := acquired(t, b, "a"), acquired(t, b, "c")
 	server.stop()
 	for name, ask := range map[string]func(ctx context.Context) error{
 		"Acquire": func(ctx context.Context) error { _, err := b.Acquire(ctx, mutex("b"), exclusive); return err },
@@ -318,8 +318,12 @@ func TestMuteServer(t *testing.T) {
 	if _, err := Open(t.Context(), path); !errors.Is(err, backend.ErrUnavailable) {
 		t.Errorf("Open with a stopped server: %v; want ErrUnavailable", err)
 	}
+	if err := other.Release(t.Context()); !errors.Is(err, backend.ErrUnavailable) || !errors.Is(other.Err(), backend.ErrReleased) {
+		t.Errorf("Release with a stopped server: %v, and Err is %v; want ErrUnavailable, and ErrReleased", err, other.Err())
+	}
 	server.signal(syscall.SIGCONT)
 	inLine(t, b, "b", 0) // what was given up is cleaned up
+	inLine(t, b, "c", 0)
 	still(t, "the claim", l)
 	server.stop()
 	began := time.Now()
