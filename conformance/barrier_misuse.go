@@ -124,12 +124,12 @@ func barrierNothingLeft(t *T) {
 }
 
 func barrierLarge(t *T) {
-	n := 200
-	if !testing.Short() && !t.h.small {
-		n = 1000
-	}
-	if t.h.small {
+	n := 1000
+	switch {
+	case t.h.small:
 		n = 50
+	case testing.Short(), slow:
+		n = 300
 	}
 	cs := t.opens(5)
 	var entering []*attempt[*coord.Round]
@@ -150,7 +150,7 @@ func barrierLarge(t *T) {
 	}
 	for _, l := range leaving {
 		if !within(t.patience()/4, l.done) || l.err != nil {
-			t.Fatalf("one of %d did not leave within %v: %v", n, t.patience()/4, l.err)
+			t.Fatalf("one of %d did not leave within %v: %v", n, t.patience()/4, l.outcome())
 		}
 	}
 	cs[0].empty(t.place(backend.Barrier))
