@@ -144,14 +144,6 @@ func (e *Entry) Claim() backend.Claim { return e.lease.claim }
 // Since is when it was entered.
 func (e *Entry) Since() time.Time { return time.Unix(0, e.lease.since) }
 
-// Admitted reports whether the rule admits it.
-func (e *Entry) Admitted() bool {
-	mu := &e.lease.line.shard.mu
-	mu.Lock()
-	defer mu.Unlock()
-	return e.lease.state == held
-}
-
 // Remove takes the entry out of its line, if it is there.
 func (e *Entry) Remove() { _ = e.lease.remove(backend.ErrReleased) }
 
