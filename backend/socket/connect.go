@@ -198,3 +198,16 @@ func (b *Backend) serve(s *server) (*attachment, error) {
 	b.server.Store(s)
 	return &attachment{server: s, loop: lo, sidecar: s.id}, nil
 }
+
+// checkPeer keeps other users out, whatever the file's mode says. Root may do
+// anything anyway.
+func (l layout) checkPeer(c *net.UnixConn) error {
+	pid, uid, err := peerOf(c)
+	if err != nil {
+		return err
+	}
+	if me := os.Geteuid(); uid != me && uid != 0 && me != 0 && !l.group() {
+		return fmt.Errorf("%w: process %d at the other end of %s is of the user with id %d, and this one of %d", fs.ErrPermission, pid, l.path, uid, me)
+	}
+	return nil
+}

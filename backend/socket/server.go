@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"slices"
@@ -388,17 +387,4 @@ func (s *server) greet(w *wire) (request, error) {
 		err = fmt.Errorf("%w: the file of member %v is not locked", backend.ErrUnavailable, q.member)
 	}
 	return q, err
-}
-
-// checkPeer keeps other users out, whatever the file's mode says. Root may do
-// anything anyway.
-func (l layout) checkPeer(c *net.UnixConn) error {
-	pid, uid, err := peerOf(c)
-	if err != nil {
-		return err
-	}
-	if me := os.Geteuid(); uid != me && uid != 0 && me != 0 && !l.group() {
-		return fmt.Errorf("%w: process %d at the other end of %s is of the user with id %d, and this one of %d", fs.ErrPermission, pid, l.path, uid, me)
-	}
-	return nil
 }
