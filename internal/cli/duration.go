@@ -9,7 +9,13 @@ import (
 // seconds is a flag for a time: a number of seconds, or a number with its unit.
 type seconds time.Duration
 
-func (s *seconds) String() string { return time.Duration(*s).String() }
+// String is empty for none, so that the help shows no default.
+func (s *seconds) String() string {
+	if *s == 0 {
+		return ""
+	}
+	return time.Duration(*s).String()
+}
 
 func (s *seconds) Type() string { return "time" }
 

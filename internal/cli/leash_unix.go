@@ -3,7 +3,8 @@
 package cli
 
 import (
-	"bufio"
+	"errors"
+	"io"
 	"os"
 	"os/signal"
 	"strconv"
@@ -18,7 +19,10 @@ const guardCommand = "__guard"
 // untied it, by SIGKILL for one. At its other end is a guard: a second process
 // of coord, in a session of its own, that reads a pipe of which coord has the
 // only writing end. Nil does nothing.
-type leash struct{ pipe *os.File }
+type leash struct {
+	pipe  *os.File
+	guard int
+}
 
 // newLeash starts a guard. Where that fails there is only the kernel's own
 // means, if any: no reason not to run the command.
@@ -37,7 +41,7 @@ func newLeash() *leash {
 		return nil
 	}
 	defer func() { _ = r.Close() }()
-	_, err = syscall.ForkExec(self, []string{"coord", guardCommand}, &syscall.ProcAttr{
+	guard, err := syscall.ForkExec(self, []string{"coord", guardCommand}, &syscall.ProcAttr{
 		Dir:   "/",
 		Env:   []string{},
 		Files: []uintptr{r.Fd(), null.Fd(), null.Fd()},
@@ -47,7 +51,7 @@ func newLeash() *leash {
 		_ = w.Close()
 		return nil
 	}
-	return &leash{w}
+	return &leash{w, guard}
 }
 
 // tie names the group. The guard may not be up yet; the pipe keeps it.
@@ -57,26 +61,26 @@ func (l *leash) tie(group int) {
 	}
 }
 
-// untie ends the guard.
+// untie ends the guard, and only then lets go of the pipe.
 func (l *leash) untie() {
-	if l != nil {
-		_, _ = l.pipe.WriteString(untied + "\n")
-		_ = l.pipe.Close()
+	if l == nil {
+		return
 	}
+	_ = syscall.Kill(l.guard, syscall.SIGKILL)
+	for {
+		if _, err := syscall.Wait4(l.guard, nil, 0, nil); !errors.Is(err, syscall.EINTR) {
+			break
+		}
+	}
+	_ = l.pipe.Close()
 }
 
-const untied = "untied"
-
-// guardMain is the guard.
+// guardMain is the guard. It waits for the end of the pipe.
 func guardMain() int {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	in := bufio.NewReader(os.Stdin)
-	line, err := in.ReadString('\n')
-	group, nerr := strconv.Atoi(strings.TrimSpace(line))
-	if err != nil || nerr != nil || group <= 1 {
-		return 0 // coord ended before it ran anything
-	}
-	if line, _ := in.ReadString('\n'); strings.TrimSpace(line) != untied {
+	line, _ := io.ReadAll(os.Stdin)
+	group, err := strconv.Atoi(strings.TrimSpace(string(line)))
+	if err == nil && group > 1 {
 		_ = syscall.Kill(-group, syscall.SIGKILL)
 	}
 	return 0

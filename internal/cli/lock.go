@@ -33,11 +33,11 @@ func (h *holding) register(cmd *cobra.Command) {
 	h.lost = exitCode{code: exitLost, failure: true}
 	h.grace = seconds(defaultGrace)
 	f := cmd.Flags()
-	f.VarP(&h.timeout, "timeout", "w", "wait at most this long, in seconds or with a unit (default: for ever)")
+	f.VarP(&h.timeout, "timeout", "w", "wait at most this long, in seconds or with a unit, and not for ever")
 	f.VarP(&h.busy, "conflict-exit-code", "E", "exit `status` when it was not obtained by --try or within --timeout")
 	f.Var(&h.lost, "lost-exit-code", "exit `status` when it was lost while the command ran")
 	f.Var(&h.grace, "grace", "time from TERM to KILL for a command that has to end")
-	f.StringVar(&h.onLoss, "on-loss", lossTerminate, "what to do with the command when the hold is lost: terminate, or ignore (`action`)")
+	f.StringVar(&h.onLoss, "on-loss", lossTerminate, "`action` when the hold is lost: terminate or ignore")
 	f.BoolVar(&h.passURL, "pass-url", false, "leave a COORD_URL with a password in the command's environment")
 	f.BoolVar(&h.front, "foreground", false, "give the terminal to the command at once, not when it asks")
 	_ = cmd.RegisterFlagCompletionFunc("on-loss", cobra.FixedCompletions([]string{lossTerminate, lossIgnore}, cobra.ShellCompDirectiveNoFileComp))
