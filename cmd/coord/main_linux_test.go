@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-const patience = 30 * time.Second
+const patience = 10 * time.Second
 
 var names atomic.Int64
 
@@ -252,12 +252,23 @@ func (p *program) text(b *bytes.Buffer) string {
 // output.
 func (p *program) prints(text string, n int) string {
 	p.t.Helper()
+	return p.await(p.stdout, text, n)
+}
+
+// complains is prints for standard error.
+func (p *program) complains(text string) string {
+	p.t.Helper()
+	return p.await(p.stderr, text, 1)
+}
+
+func (p *program) await(read func() string, text string, n int) string {
+	p.t.Helper()
 	deadline := time.After(patience)
 	for {
 		p.mu.Lock()
 		more := p.more
 		p.mu.Unlock()
-		if out := p.stdout(); strings.Count(out, text) >= n {
+		if out := read(); strings.Count(out, text) >= n {
 			return out
 		}
 		select {
@@ -271,12 +282,14 @@ func (p *program) prints(text string, n int) string {
 // field waits for "text<value>\n" and returns the value.
 func (p *program) field(text string) string {
 	p.t.Helper()
-	for n := 1; ; {
-		_, rest, _ := strings.Cut(p.prints(text, n), text)
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		_, rest, _ := strings.Cut(p.prints(text, 1), text)
 		if value, _, whole := strings.Cut(rest, "\n"); whole {
 			return strings.TrimSpace(value)
 		}
-		time.Sleep(time.Millisecond)
+		if time.Now().After(deadline) {
+			p.t.Fatalf("no end of line after %q", text)
+		}
 	}
 }
 
@@ -295,8 +308,19 @@ func (p *program) ends() int {
 // readAll waits for the end of the output, too.
 func (p *program) readAll() {
 	p.ends()
-	if p.tty == nil {
+	p.t.Helper()
+	if p.tty != nil {
+		return
+	}
+	read := make(chan struct{})
+	go func() {
 		p.reads.Wait()
+		close(read)
+	}()
+	select {
+	case <-read:
+	case <-time.After(patience):
+		p.t.Fatal("somebody has its output open")
 	}
 }
 
@@ -347,3 +371,6 @@ func both(t *testing.T, f func(t *testing.T, s setup)) {
 		})
 	}
 }
+
+// shell is a command for sh.
+func shell(script string) *exec.Cmd { return exec.Command("/bin/sh", "-c", script) }

@@ -1,0 +1,164 @@
+package main_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gocoord/coord/internal/testenv"
+)
+
+// lose revokes the sessions of all who hold or wait below a URL, as an operator
+// could. A client notices at its next renewal.
+func lose(t *testing.T, c *testenv.Cluster, url string) {
+	t.Helper()
+	keys, err := c.Ctl("get", "--prefix", "--keys-only", prefix(url)+"locks/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.TrimSpace(keys) == "" {
+		t.Fatal("nobody holds anything")
+	}
+	for key := range strings.FieldsSeq(keys) {
+		lease, _, _ := strings.Cut(key[strings.LastIndex(key, "/")+1:], "-")
+		if _, err := c.Ctl("lease", "revoke", lease); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// prefix is what the keys of an etcd URL begin with.
+func prefix(url string) string {
+	_, p, _ := strings.Cut(strings.TrimPrefix(url, "etcd://"), "/")
+	p, _, _ = strings.Cut(p, "?")
+	return "/" + p + "/"
+}
+
+// quick makes a service notice soon.
+const quick = "?ttl=2s"
+
+// TestLost takes the lock away from commands of each kind.
+func TestLost(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		mode  string   // of the command; "" is the script
+		args  []string // of coord
+		code  int
+		says  string
+		grace bool // it takes the whole grace
+	}{
+		{"obedient", "", nil, 79, "was lost; the command gets TERM", false},
+		{"stubborn", "stubborn", []string{"--grace", "300ms"}, 79, "it gets KILL", true},
+		{"family", "family", []string{"--grace", "300ms"}, 79, "was lost", true},
+		{"another status", "", []string{"--lost-exit-code", "9"}, 9, "was lost", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			both(t, func(t *testing.T, s setup) {
+				s.url = serviceURL(t) + quick
+				argv := []string{"sh", "-c", "trap 'exit 0' TERM; echo pid $$; while :; do sleep 0.01; done"}
+				if c.mode != "" {
+					var env string
+					env, argv = self(c.mode)
+					s.env = []string{env}
+				}
+				p := s.start(t, append(append([]string{"lock", "x"}, append(c.args, "--")...), argv...)...)
+				var pids []int
+				fields := []string{"pid "}
+				if c.mode == "family" {
+					fields = []string{"parent ", "child pid "}
+				}
+				for _, f := range fields {
+					pid, err := strconv.Atoi(p.field(f))
+					if err != nil {
+						t.Fatal(err)
+					}
+					pids = append(pids, pid)
+				}
+				start := time.Now()
+				lose(t, testenv.SharedEtcd(t), s.url)
+				p.mustEnd(c.code)
+				for _, pid := range pids {
+					if alive(pid) {
+						t.Errorf("process %d still runs", pid)
+					}
+				}
+				if took := time.Since(start); c.grace && took < 300*time.Millisecond {
+					t.Errorf("KILL came after %v, before the grace was over", took)
+				}
+				if !s.tty {
+					p.readAll()
+					if !strings.Contains(p.stderr(), c.says) {
+						t.Errorf("it says %q, want %q", p.stderr(), c.says)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestLostAndIgnored shows the way out.
+func TestLostAndIgnored(t *testing.T) {
+	both(t, func(t *testing.T, s setup) {
+		s.url = serviceURL(t) + quick
+		p := s.start(t, "lock", "--on-loss=ignore", "x", "--", "sh", "-c", "echo ready; read line; exit 5")
+		p.prints("ready", 1)
+		lose(t, testenv.SharedEtcd(t), s.url)
+		if s.tty {
+			p.prints("was lost while the command runs", 1)
+			_, _ = p.tty.WriteString("go\n")
+		} else {
+			p.complains("was lost while the command runs")
+			_ = p.in.Close()
+		}
+		p.mustEnd(5)
+	})
+}
+
+// TestLostToSilence stops the only server: the command has ended before its
+// session has, which is when the next could get the lock.
+func TestLostToSilence(t *testing.T) {
+	t.Parallel()
+	c := testenv.Etcd(t)
+	s := setup{url: "etcd://" + c.Endpoints()[0] + "/x?ttl=2s"}
+	p := s.start(t, "lock", "x", "--", "sh", "-c", "echo ready; exec sleep 60")
+	p.prints("ready", 1)
+	start := time.Now()
+	c.Stop(0)
+	p.prints("", 1)
+	select {
+	case <-p.done:
+	case <-time.After(patience):
+		t.Fatal("it does not end")
+	}
+	c.Cont(0)
+	p.mustEnd(79)
+	t.Logf("ended after %v", time.Since(start))
+}
+
+// TestFinishedAsItWasLost shows that a command that has ended well while its
+// lock was lost is no success.
+func TestFinishedAsItWasLost(t *testing.T) {
+	t.Parallel()
+	s := setup{url: serviceURL(t) + quick}
+	p := s.start(t, "lock", "x", "--", "sh", "-c", "trap '' TERM; echo ready; read line; exit 0")
+	p.prints("ready", 1)
+	lose(t, testenv.SharedEtcd(t), s.url)
+	p.complains("was lost")
+	_ = p.in.Close()
+	p.mustEnd(79)
+}
+
+// TestRemoved is the same where the service cannot tell before it is asked.
+func TestRemoved(t *testing.T) {
+	t.Parallel()
+	s := setup{url: serviceURL(t)}
+	p := s.start(t, "lock", "x", "--", "sh", "-c", "echo ready; read line; exit 0")
+	p.prints("ready", 1)
+	if _, err := testenv.SharedEtcd(t).Ctl("del", "--prefix", prefix(s.url)); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.in.Close()
+	p.mustEnd(79)
+}
