@@ -58,7 +58,7 @@ func (b *barrier) Enter(ctx context.Context) (*Round, error) {
 			return nil, b.fail(opEnter, err)
 		}
 	}
-	return seat.of(b, hold), nil
+	return &Round{barrier: b, hold: hold, seating: seat}, nil
 }
 
 func (b *barrier) Wait(ctx context.Context) error {
@@ -107,7 +107,7 @@ func (b *barrier) seat(ctx context.Context, me backend.Lease) (*seating, error) 
 			return s, nil
 		}
 		since = reg.version
-		if looked && mark == reg.Mark {
+		if looked && mark == reg.mark {
 			continue
 		}
 		// Who arrives later looks, too; so a new look is owed only when the
@@ -120,7 +120,7 @@ func (b *barrier) seat(ctx context.Context, me backend.Lease) (*seating, error) 
 			since = ""
 			continue
 		}
-		looked, mark = true, reg.Mark
+		looked, mark = true, reg.mark
 	}
 }
 
@@ -132,17 +132,16 @@ func (b *barrier) closeRound(ctx context.Context, reg *register, me backend.Leas
 	if err != nil {
 		return nil, false, err
 	}
-	chosen, err := b.choose(line, reg.Mark, me)
+	chosen, err := b.choose(line, reg.mark, me)
 	if err != nil || len(chosen) < b.parties {
 		return nil, false, err
 	}
-	next := reg.with(chosen, line)
+	next := reg.with(chosen, line.Entries)
 	data, err := next.encode()
 	if err != nil {
 		return nil, false, err
 	}
-	seat := &next.Rounds[len(next.Rounds)-1]
-	next.version, err = b.c.backend.Store(ctx, b.place, data, reg.version, seat.IDs...)
+	next.version, err = b.c.backend.Store(ctx, b.place, data, reg.version, ids(chosen)...)
 	switch {
 	case err == nil:
 		return next.seating(me.ID()), true, nil

@@ -80,7 +80,7 @@ type Backend interface {
 // A Lease is an admitted claim.
 type Lease interface {
 	// ID names the entry in its line. It is unique among all entries the
-	// place ever had.
+	// place ever had, and has neither spaces nor slashes.
 	ID() string
 
 	// Token is the fencing token: positive, and greater than the token of

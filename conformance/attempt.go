@@ -119,6 +119,7 @@ func (t *T) ok(what string, err error) {
 // up.
 func (t *T) settle() {
 	if t.h.Virtual {
+		time.Sleep(10 * time.Millisecond)
 		synctest.Wait()
 		return
 	}

@@ -1,7 +1,10 @@
 package conformance
 
 import (
+	"context"
 	"errors"
+	"os"
+	"runtime"
 	"time"
 
 	"github.com/gocoord/coord/backend"
@@ -24,6 +27,8 @@ func closeChecks() []check {
 			why: "the lease of a closed Backend was released: its Release is nil, and touches nobody"},
 		{name: "Close/NotAdmittedInPassing", need: lock, fn: closeNotInPassing,
 			why: "a client that closes with a holder and those who wait behind it is never handed the lock on its way out"},
+		{name: "Close/NothingLeft", need: lock, fn: closeNothingLeft,
+			why: "when a client has closed, no goroutine and no descriptor of it is left in the process"},
 	}
 }
 
@@ -148,4 +153,52 @@ func closeNotInPassing(t *T) {
 	next.get()
 	time.Sleep(time.Millisecond)
 	b.inLine(p, 1)
+}
+
+// closeNothingLeft wants no growth with the number of clients, rather than a
+// count, since a program may have more to do than this check.
+func closeNothingLeft(t *T) {
+	const clients = 8
+	p := t.place(backend.Mutex)
+	use := func() {
+		c := t.open()
+		holder := c.take("the holder", p, exclusiveClaim)
+		c.queue(2, "a waiter", p, exclusiveClaim)
+		w := c.queue(3, "a waiter that gives up", p, exclusiveClaim)
+		w.cancel()
+		w.fails(context.Canceled)
+		o := c.observe("Observe", p, c.observe("Observe", p, "").get().Version)
+		o.cancel()
+		within(t.h.Slack, o.done)
+		c.gone("Gone", p, holder.ID())
+		c.load("Load", p, c.register(p).Version)
+		c.shut()
+	}
+	use() // what a driver makes once for all
+	t.settle()
+	goroutines, descriptors := runtime.NumGoroutine(), openDescriptors()
+	for range clients {
+		use()
+	}
+	deadline := time.Now().Add(t.h.Slack)
+	for {
+		more, open := runtime.NumGoroutine()-goroutines, openDescriptors()-descriptors
+		if more < clients && open < clients {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d clients came and went, and there are %d goroutines and %d descriptors more than before; all goroutines:\n%s",
+				clients, more, open, stacks())
+		}
+		t.settle()
+	}
+}
+
+// openDescriptors counts them where the system tells.
+func openDescriptors() int {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return 0
+	}
+	return len(entries)
 }

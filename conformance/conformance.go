@@ -69,6 +69,8 @@ type Harness struct {
 	flaky bool
 	// Sizes are as small as they can be, since the suite runs many times.
 	small bool
+	// The backend is known to break promises.
+	lies bool
 }
 
 const defaultSlack = 5 * time.Second

@@ -17,6 +17,8 @@ func infoChecks() []check {
 			why: "Info is constant: the same for all clients of a service, and after Close"},
 		{name: "Info/Sensible", fn: infoSensible,
 			why: "Info names the driver and a scope, and no kind twice"},
+		{name: "Info/URL", need: []need{configURL, kind(backend.Mutex)}, fn: infoURL,
+			why: "a client opened by the config URL is one more client of the same service, with the same promises"},
 		{name: "Info/OtherKindsUnsupported", fn: infoOtherKinds,
 			why: "what is not among Info.Kinds answers ErrUnsupported, and leaves nothing"},
 	}
@@ -77,6 +79,32 @@ func infoOtherKinds(t *T) {
 		if !errors.Is(err, backend.ErrUnsupported) {
 			t.Errorf("Acquire of a %v: %v, %v; want ErrUnsupported", k, l, err)
 		}
+	}
+}
+
+func configURL(h Harness) string {
+	if h.URL == "" {
+		return "the harness has no URL"
+	}
+	return ""
+}
+
+func infoURL(t *T) {
+	a := t.open()
+	opener, err := backend.Parse(t.h.URL)
+	t.ok("Parse of Harness.URL", err)
+	b, err := opener(t.ctx)
+	t.ok("opening Harness.URL", err)
+	t.Cleanup(func() { _ = b.Close() })
+	got, want := b.Info(), a.b.Info()
+	got.Service, want.Service = "", ""
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("Info by URL is\n%+v; that of Harness.Open's client is\n%+v", got, want)
+	}
+	lease := a.take("the holder", t.place(backend.Mutex), exclusiveClaim)
+	roster, err := b.Observe(t.ctx, t.place(backend.Mutex), "")
+	if err != nil || roster.Index(lease.ID()) != 0 {
+		t.Errorf("Observe by URL: %s, %v; want the holder, a client of Harness.Open", show(roster.Entries), err)
 	}
 }
 

@@ -14,7 +14,7 @@ var errEnded = errors.New("the check has ended")
 
 // spins is how long a check may be busy by the real clock when its own stands
 // still, as it does in a bubble in which somebody always has something to do.
-const spins = 4 * time.Minute
+const spins = 2 * time.Minute
 
 // judge runs a check and returns the verdict.
 func (h Harness) judge(t *testing.T, c check) (r result) {

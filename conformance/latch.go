@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"context"
-	"errors"
 
 	"github.com/gocoord/coord"
 	"github.com/gocoord/coord/backend"
@@ -39,23 +38,10 @@ func latchChecks() []check {
 	return rows
 }
 
+// countDown counts down once. Asked again from here it might count twice.
 func (c *client) countDown(count int) {
-	l := c.Latch(c.t.name, count)
-	// Counting again might count twice, so CountDown itself asks again.
-	beginError(c.t, "CountDown", func(ctx context.Context) error {
-		for {
-			err := l.CountDown(ctx)
-			if !c.t.h.flaky || !errors.Is(err, coord.ErrUnavailable) || perhapsDone(err) {
-				return err
-			}
-		}
-	}).get()
+	beginError(c.t, "CountDown", c.Latch(c.t.name, count).CountDown).get()
 }
-
-// perhapsDone tells a CountDown that may have counted from one that has not.
-func perhapsDone(err error) bool { return errors.Is(err, errPerhaps) }
-
-var errPerhaps = errors.New("perhaps done")
 
 func (c *client) wait(who string, count int) *attempt[struct{}] {
 	l := c.Latch(c.t.name, count)

@@ -72,22 +72,26 @@ func (r *remote) sever() (heal func()) {
 	if r.nervous {
 		limit = 0
 	}
+	over := make(chan struct{})
 	timer := time.AfterFunc(limit, func() {
-		close(ended)
-		r.tellLost()
-		_ = session.Close()
+		defer close(over)
 		r.mu.Lock()
-		defer r.mu.Unlock()
 		select {
 		case <-r.dead:
 		default:
 			r.session, r.ended = r.service(), make(chan struct{})
 		}
+		r.mu.Unlock()
+		r.tellLost()
+		close(ended)
+		_ = session.Close()
 	})
 	var once sync.Once
 	return func() {
 		once.Do(func() {
-			timer.Stop()
+			if !timer.Stop() {
+				<-over
+			}
 			r.mu.Lock()
 			r.cut = nil
 			r.mu.Unlock()

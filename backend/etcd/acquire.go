@@ -37,7 +37,7 @@ func (b *Backend) Acquire(ctx context.Context, p backend.Place, c backend.Claim)
 			return l, nil
 		}
 		// The session may have been gone for a while without our knowing.
-		if !errors.Is(err, errUnused) || try == 3 {
+		if !errors.Is(err, errUnused) || try == 3 || ctx.Err() != nil {
 			return nil, err
 		}
 	}
@@ -47,13 +47,14 @@ func (b *Backend) Acquire(ctx context.Context, p backend.Place, c backend.Claim)
 var errUnused = errors.New("not queued")
 
 func (s *session) acquire(ctx context.Context, p backend.Place, c backend.Claim) (*lease, error) {
-	ctx, stop := join(ctx, s.ctx)
-	defer stop()
 	l, err := s.newLease(p, c)
 	if err != nil {
 		return nil, err
 	}
-	v, err := l.enter(ctx)
+	endless := ctx.Done() == nil
+	ctx, stop := join(ctx, s.ctx)
+	defer stop()
+	v, err := l.enter(ctx, endless)
 	for err == nil && len(v.ahead) > 0 {
 		if err = l.wait(ctx, v); err == nil {
 			v, err = l.look(ctx)
@@ -64,9 +65,20 @@ func (s *session) acquire(ctx context.Context, p backend.Place, c backend.Claim)
 	}
 	if err != nil {
 		l.abandon()
+		if l.unused() {
+			err = fmt.Errorf("%w: %w", errUnused, err)
+		}
 		return nil, err
 	}
 	return l, nil
+}
+
+// unused reports whether the session turned out to be gone before the claim was
+// put in line.
+func (l *lease) unused() bool {
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	return l.token == 0 && errors.Is(l.s.err, errStale)
 }
 
 // A view says whom a claim waits for.
@@ -77,10 +89,15 @@ type view struct {
 
 // enter puts the claim in line. The request outlives ctx: once it is on its way
 // only its answer tells whether there is an entry to remove.
-func (l *lease) enter(ctx context.Context) (view, error) {
+func (l *lease) enter(ctx context.Context, endless bool) (view, error) {
 	put := l.queue
 	if l.claim.NoWait && l.claim.Mode != backend.Presence {
 		put = l.try
+	}
+	l.busy = make(chan struct{})
+	if endless { // then there is nothing to leave it for
+		defer close(l.busy)
+		return put(ctx)
 	}
 	type result struct {
 		view
@@ -88,7 +105,6 @@ func (l *lease) enter(ctx context.Context) (view, error) {
 	}
 	done := make(chan result)
 	left := make(chan struct{})
-	l.busy = make(chan struct{})
 	if !l.b.spawn(func() {
 		defer close(l.busy)
 		v, err := put(ctx)
@@ -169,7 +185,7 @@ func (l *lease) try(ctx context.Context) (view, error) {
 // enqueue makes the transaction that puts the claim in line. The alternatives
 // are a read of the claim's own key, that of the line, and a condition.
 func (l *lease) enqueue(ctx context.Context, then []clientv3.Op, own clientv3.Op, more ...any) (r *clientv3.TxnResponse, err error) {
-	conditions := []clientv3.Cmp{absent(l.key), absent(l.b.withdrawn(l.id))}
+	conditions := []clientv3.Cmp{absent(l.key), absent(l.b.withdrawn(l.name))}
 	otherwise := []clientv3.Op{own}
 	for _, m := range more {
 		switch m := m.(type) {
@@ -188,7 +204,6 @@ func (l *lease) enqueue(ctx context.Context, then []clientv3.Op, own clientv3.Op
 	})
 	if errors.Is(err, errStale) {
 		l.s.end(backend.Lost("%w", err))
-		err = fmt.Errorf("%w: %w", errUnused, err)
 	}
 	return r, err
 }
@@ -230,7 +245,7 @@ func (l *lease) judge(ctx context.Context, rev int64, kvs []*mvccpb.KeyValue) (v
 		keys[line[i].ID] = string(kv.Key)
 	}
 	me := len(kvs)
-	line[me] = backend.Entry{ID: l.id, Claim: l.claim}
+	line[me] = backend.Entry{Claim: l.claim}
 	if err := backend.Mismatch(line, me); err != nil {
 		return v, err
 	}
@@ -269,20 +284,43 @@ func (l *lease) last(ctx context.Context, rev int64, kvs []*mvccpb.KeyValue) (vi
 // look finds out whom the claim waits for now. It also makes sure that its own
 // entry is still there: a claim without one is admitted nowhere.
 func (l *lease) look(ctx context.Context) (view, error) {
-	var r *clientv3.TxnResponse
-	err := l.b.do(ctx, func(ctx context.Context) (err error) {
-		r, err = l.b.client.Txn(ctx).Then(
-			clientv3.OpGet(l.key, clientv3.WithKeysOnly()), l.ahead(int64(l.token))).Commit()
-		return err
-	})
-	if err != nil {
-		return view{}, err
+	found := l.takeHanded()
+	if found == nil {
+		err := l.b.do(ctx, func(ctx context.Context) error {
+			r, err := l.b.client.Txn(ctx).Then(l.looking()...).Commit()
+			if err == nil {
+				found = newFinding(r, 0)
+			}
+			return err
+		})
+		if err != nil {
+			return view{}, err
+		}
 	}
-	own := r.Responses[0].GetResponseRange().Kvs
-	if len(own) == 0 || own[0].CreateRevision != int64(l.token) {
+	if len(found.own) == 0 || found.own[0].CreateRevision != int64(l.token) {
 		return view{}, l.vanished()
 	}
-	return l.judge(ctx, r.Header.Revision, r.Responses[1].GetResponseRange().Kvs)
+	return l.judge(ctx, found.rev, found.ahead)
+}
+
+// looking is what look reads: the claim's own entry, and those ahead.
+func (l *lease) looking() []clientv3.Op {
+	return []clientv3.Op{clientv3.OpGet(l.key, clientv3.WithKeysOnly()), l.ahead(int64(l.token))}
+}
+
+// A finding is the answer to that.
+type finding struct {
+	rev        int64
+	own, ahead []*mvccpb.KeyValue
+}
+
+// newFinding finds it among the answers, from the given one on.
+func newFinding(r *clientv3.TxnResponse, at int) *finding {
+	return &finding{
+		rev:   r.Header.Revision,
+		own:   r.Responses[at].GetResponseRange().Kvs,
+		ahead: r.Responses[at+1].GetResponseRange().Kvs,
+	}
 }
 
 // wait returns when it is time to look again.
@@ -295,7 +333,8 @@ func (l *lease) wait(ctx context.Context, v view) error {
 			}}, v.rev)
 	}
 	// What this client itself has in line tells without a watch.
-	if changed := l.b.neighbour(v.ahead[0]); changed != nil {
+	if n, changed := l.neighbour(v.ahead[0]); n != nil {
+		defer l.unfollow(n)
 		select {
 		case <-changed:
 			return nil

@@ -13,6 +13,13 @@
 // itself, so it is no claim and is ignored; clients of the concurrency package
 // do wait for it.
 //
+// # URLs
+//
+// etcd://host:port,host:port/prefix names a cluster, and etcds:// one that
+// speaks TLS. The port is 2379 and the prefix /coord if not given. A user and
+// password stand before the hosts. Parameters: ttl, dial_timeout, and with TLS
+// ca, cert, key and server_name.
+//
 // # Time
 //
 // A session lives for its ttl after the last renewal that etcd answered. The

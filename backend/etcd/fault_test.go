@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -52,13 +53,13 @@ func TestCancelWhileTheAnswerIsLost(t *testing.T) {
 	proxy := testenv.NewProxy(t, "tcp", c.Endpoints()[0])
 	b, other := open(t, proxy.Addr(), "?ttl=10s"), open(t, hosts(c), "")
 	p := newPlace(backend.Mutex)
-	cut := proxy.CutAfterRequest(func(sent []byte) bool { return bytes.Contains(sent, []byte(p.Name)) })
+	proxy.MuteReplies()
 	a := goAcquire(t, b, p, exclusive)
-	<-cut
+	roster(t, other, p, 1)
 	a.cancel()
 	_, err := a.wait()
 	wantErr(t, err, context.Canceled)
-	proxy.Heal()
+	proxy.HealDropping()
 	roster(t, other, p, 0)
 	release(t, acquire(t, other, p, exclusive))
 }
@@ -69,7 +70,7 @@ func TestLostAnswerToRelease(t *testing.T) {
 	b, other := open(t, proxy.Addr(), "?ttl=10s"), open(t, hosts(c), "")
 	p := newPlace(backend.Barrier)
 	l := acquire(t, b, p, presence)
-	cut := proxy.CutAfterRequest(func(sent []byte) bool { return bytes.Contains(sent, []byte(l.ID())) })
+	cut := proxy.CutAfterRequest(func(sent []byte) bool { return bytes.Contains(sent, []byte(p.Name)) })
 	done := make(chan error, 1)
 	go func() { done <- l.Release(testContext(t)) }()
 	<-cut
@@ -80,17 +81,16 @@ func TestLostAnswerToRelease(t *testing.T) {
 	roster(t, other, p, 0)
 
 	l = acquire(t, b, p, presence)
-	cut = proxy.CutAfterRequest(func(sent []byte) bool { return bytes.Contains(sent, []byte(l.ID())) })
+	proxy.MuteReplies()
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { done <- l.Withdraw(ctx, "0") }()
-	<-cut
+	roster(t, other, p, 0)
 	cancel()
 	wantErr(t, <-done, context.Canceled)
-	roster(t, other, p, 0)
 	if _, err := other.Store(testContext(t), p, []byte("moved on"), "0"); err != nil {
 		t.Fatal(err)
 	}
-	proxy.Heal()
+	proxy.HealDropping()
 	if err := l.Withdraw(testContext(t), "0"); err != nil {
 		t.Errorf("repeated Withdraw: %v", err)
 	}
@@ -106,7 +106,7 @@ func TestLostAnswerToStore(t *testing.T) {
 	prev := backend.Version("0")
 	for round := range 4 {
 		data := []byte(fmt.Sprint("round", round))
-		cut := proxy.CutAfterRequest(func(sent []byte) bool { return bytes.Contains(sent, data) })
+		proxy.MuteReplies()
 		cancelled, cancel := context.WithCancel(ctx)
 		type result struct {
 			v   backend.Version
@@ -117,7 +117,6 @@ func TestLostAnswerToStore(t *testing.T) {
 			v, err := b.Store(cancelled, p, data, prev)
 			done <- result{v, err}
 		}()
-		<-cut
 		made, err := other.Load(ctx, p, prev)
 		if err != nil || !bytes.Equal(made.Data, data) {
 			t.Fatalf("Load: %+v, %v", made, err)
@@ -130,12 +129,12 @@ func TestLostAnswerToStore(t *testing.T) {
 		}
 		got := result{}
 		if round%2 == 0 { // it repeats by itself
-			proxy.Heal()
+			proxy.HealDropping()
 			got = <-done
 		} else { // the caller repeats
 			cancel()
 			wantErr(t, (<-done).err, context.Canceled)
-			proxy.Heal()
+			proxy.HealDropping()
 			got.v, got.err = b.Store(ctx, p, data, prev)
 		}
 		if got.err != nil || got.v != made.Version {
@@ -227,6 +226,28 @@ func TestRevokedFromOutside(t *testing.T) {
 	revoke(held)
 	ended(t, held, 4*time.Second)
 	wantErr(t, held.Err(), backend.ErrLost)
+}
+
+// A session that is gone without our knowing costs the next Acquire nothing.
+func TestAcquireAfterRevocation(t *testing.T) {
+	c := testenv.SharedEtcd(t)
+	b := open(t, hosts(c), "?ttl=60s")
+	client := raw(t, c)
+	p := newPlace(backend.Mutex)
+	for i := range 20 {
+		claim := []backend.Claim{exclusive, noWait, presence}[i%3]
+		l := acquire(t, b, p, claim)
+		lease, err := strconv.ParseInt(strings.Split(l.ID(), "-")[0], 16, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.Revoke(testContext(t), clientv3.LeaseID(lease)); err != nil {
+			t.Fatal(err)
+		}
+		next := acquire(t, b, p, claim)
+		wantErr(t, l.Err(), backend.ErrLost)
+		release(t, next)
+	}
 }
 
 func TestCompactionWhileWaiting(t *testing.T) {

@@ -44,10 +44,10 @@ func cleanPrefix(s string) (string, error) {
 // A place's keys. Only entries may be below the first of these prefixes, since
 // clients of the concurrency package wait for whatever they find there.
 //
-//	<prefix>/<dir>/<name>/<id>           an entry
-//	<prefix>/registers/<dir>/<name>      the register
-//	<prefix>/closing/<dir>/<name>/<id>   a large Store in progress, see markStore
-//	<prefix>/withdrawn/<id>              bars an entry whose put may still be on its way
+//	<prefix>/<dir>/<name>/<lease>-<number>          an entry
+//	<prefix>/registers/<dir>/<name>                 the register
+//	<prefix>/closing/<dir>/<name>/<lease>-<store>   a large Store in progress
+//	<prefix>/withdrawn/<lease>-<number>             bars an entry whose put may still be on its way
 type place struct {
 	line     string // prefix of the entries, with its slash
 	register string
@@ -63,7 +63,7 @@ func (b *Backend) place(p backend.Place) place {
 	}
 }
 
-func (b *Backend) withdrawn(id string) string { return b.root + "/withdrawn/" + id }
+func (b *Backend) withdrawn(name string) string { return b.root + "/withdrawn/" + name }
 
 // record is the value of an entry.
 type record struct {
@@ -115,30 +115,26 @@ func parseMode(s string) backend.Mode {
 	return backend.Exclusive
 }
 
-// entryID names an entry after its key. A key of ours is used only once; one
-// of another kind of client comes again with each of its claims, so that its
-// create revision has to tell them apart.
+// entryID names an entry after its key and its create revision: keys are used
+// again.
 func entryID(prefix string, kv *mvccpb.KeyValue) string {
-	id := strings.TrimPrefix(string(kv.Key), prefix)
-	if ours(id) {
-		return id
-	}
-	return id + "@" + strconv.FormatInt(kv.CreateRevision, 10)
+	return newID(strings.TrimPrefix(string(kv.Key), prefix), kv.CreateRevision)
 }
 
-// entryKey is the inverse of entryID. The revision is 0 where any will do.
+func newID(name string, rev int64) string { return name + "@" + strconv.FormatInt(rev, 10) }
+
+// entryKey is the inverse of entryID. The revision is 0, which no entry has, if
+// it is no ID.
 func entryKey(prefix, id string) (key string, rev int64) {
-	if i := strings.LastIndexByte(id, '@'); i >= 0 {
-		if rev, err := strconv.ParseInt(id[i+1:], 10, 64); err == nil {
-			return prefix + id[:i], rev
-		}
-	}
-	return prefix + id, 0
+	i := max(strings.LastIndexByte(id, '@'), 0)
+	rev, _ = strconv.ParseInt(strings.TrimPrefix(id[i:], "@"), 10, 64)
+	return prefix + id[:i], rev
 }
 
-// ours reports whether an ID has the form lease-number, both in hexadecimal.
-func ours(id string) bool {
-	lease, number, ok := strings.Cut(id, "-")
+// ours reports whether the name of a key has the form lease-number, both in
+// hexadecimal.
+func ours(name string) bool {
+	lease, number, ok := strings.Cut(name, "-")
 	return ok && isHex(lease) && isHex(number)
 }
 
@@ -162,8 +158,5 @@ func absent(key string) clientv3.Cmp {
 }
 
 func present(key string, rev int64) clientv3.Cmp {
-	if rev == 0 {
-		return clientv3.Compare(clientv3.CreateRevision(key), ">", 0)
-	}
 	return clientv3.Compare(clientv3.CreateRevision(key), "=", rev)
 }

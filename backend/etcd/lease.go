@@ -18,14 +18,15 @@ type lease struct {
 	s     *session
 	at    place
 	kind  backend.Kind
-	id    string
+	slot  uint64
+	name  string // of the key, in its line
 	key   string
 	since time.Time
 	done  chan struct{}
 
 	// Those are the claimant's alone until busy is closed.
 	busy    chan struct{} // closed once the put is answered or given up
-	token   uint64        // 0: no entry is known of
+	token   uint64        // 0: no entry is known of; set under b.mu
 	careful bool          // there are keys about that only look like claims
 	doubt   bool          // a put went unanswered and may be carried out late
 
@@ -34,8 +35,12 @@ type lease struct {
 	held    bool
 	err     error         // not nil once it has ended
 	maybe   bool          // a removal went unanswered: the entry may be gone by our own hand
+	stolen  bool          // the entry went without our doing
 	gone    bool          // the entry is known to be gone
 	changed chan struct{} // closed when the entry changes or goes
+
+	follower *lease   // of this client's, waits for this one alone
+	handed   *finding // what the one it followed found out for it
 }
 
 var _ backend.Lease = (*lease)(nil)
@@ -47,23 +52,27 @@ func (s *session) newLease(p backend.Place, c backend.Claim) (*lease, error) {
 	if s.err != nil {
 		return nil, b.ending(s.err)
 	}
-	b.seq++
+	slot := s.takeSlotLocked()
 	l := &lease{
 		b: b, s: s, at: b.place(p), kind: p.Kind, claim: c, since: time.Now(),
-		id:      strconv.FormatInt(int64(s.id), 16) + "-" + strconv.FormatUint(b.seq, 16),
+		slot: slot, name: strconv.FormatInt(int64(s.id), 16) + "-" + strconv.FormatUint(slot, 16),
 		done:    make(chan struct{}),
 		changed: make(chan struct{}),
 	}
-	l.key = l.at.line + l.id
+	l.key = l.at.line + l.name
 	s.claims[l] = struct{}{}
 	b.claims[l.key] = l
 	return l, nil
 }
 
-func (l *lease) queued(rev int64) { l.token = uint64(rev) }
+func (l *lease) queued(rev int64) {
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	l.token = uint64(rev)
+}
 
 // ID implements backend.Lease.
-func (l *lease) ID() string { return l.id }
+func (l *lease) ID() string { return newID(l.name, int64(l.token)) }
 
 // Token implements backend.Lease. It is the create revision of the entry.
 func (l *lease) Token() uint64 { return l.token }
@@ -103,17 +112,71 @@ func (l *lease) forgetLocked() {
 	delete(l.s.claims, l)
 	delete(l.b.claims, l.key)
 	close(l.changed)
+	if l.s.err == nil && !l.stolen && !l.maybe && !l.doubt {
+		l.s.slots = append(l.s.slots, l.slot)
+	}
 }
 
-// neighbour returns what tells of a change of an entry of this client's, or nil
-// if the key is not one.
-func (b *Backend) neighbour(key string) <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if l := b.claims[key]; l != nil {
-		return l.changed
+// neighbour finds the claim of this client's that has the key, has l follow it,
+// and returns what tells of its next change.
+func (l *lease) neighbour(key string) (*lease, <-chan struct{}) {
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	n := l.b.claims[key]
+	if n == nil || n.token == 0 || n.token > l.token {
+		return nil, nil // a later claim may have the key by now
 	}
-	return nil
+	if n.follower == nil {
+		n.follower = l
+	}
+	return n, n.changed
+}
+
+func (l *lease) unfollow(n *lease) {
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	if n.follower == l {
+		n.follower = nil
+	}
+}
+
+// takeHanded returns what the claim ahead found out for l when it was removed.
+// That it may be old by now does no harm: who is ahead only gets less.
+func (l *lease) takeHanded() *finding {
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	f := l.handed
+	l.handed = nil
+	return f
+}
+
+// handOver removes the entry and looks for the claim that follows it in one
+// request, if this client has one that waits for nothing else.
+func (l *lease) handOver(ctx context.Context, ops []clientv3.Op) (deleted int64, err error) {
+	l.b.mu.Lock()
+	next := l.follower
+	n := len(ops)
+	if next != nil {
+		ops = append(ops, next.looking()...)
+	}
+	l.b.mu.Unlock()
+	if len(ops) == 1 {
+		r, err := l.b.client.Delete(ctx, l.key)
+		if err != nil {
+			return 0, err
+		}
+		return r.Deleted, nil
+	}
+	r, err := l.b.client.Txn(ctx).Then(ops...).Commit()
+	if err != nil {
+		return 0, err
+	}
+	if next != nil {
+		l.b.mu.Lock()
+		next.handed = newFinding(r, n)
+		l.b.mu.Unlock()
+	}
+	return r.Responses[0].GetResponseDeleteRange().Deleted, nil
 }
 
 // vanished ends a lease whose entry is gone though nobody here removed it.
@@ -121,6 +184,7 @@ func (l *lease) vanished() error {
 	err := backend.Lost("entry %s was removed by somebody else, or its session was revoked", l.key)
 	l.b.mu.Lock()
 	defer l.b.mu.Unlock()
+	l.stolen = true
 	if l.err == nil {
 		l.endLocked(err)
 	}
@@ -189,23 +253,12 @@ func (l *lease) inLine() bool {
 	return !l.gone
 }
 
-// remove takes the entry out of its line. It can be repeated: no other entry
-// ever has this key.
+// remove takes the entry out of its line. It can be repeated: a key is used
+// again only when all requests about it were answered.
 func (l *lease) remove(ctx context.Context) error {
 	var deleted int64
-	err := l.changing(ctx, func(ctx context.Context) error {
-		ops := l.removal()
-		if len(ops) == 1 {
-			r, err := l.b.client.Delete(ctx, l.key)
-			if err == nil {
-				deleted = r.Deleted
-			}
-			return err
-		}
-		r, err := l.b.client.Txn(ctx).Then(ops...).Commit()
-		if err == nil {
-			deleted = r.Responses[0].GetResponseDeleteRange().Deleted
-		}
+	err := l.changing(ctx, func(ctx context.Context) (err error) {
+		deleted, err = l.handOver(ctx, l.removal())
 		return err
 	})
 	switch {
@@ -229,7 +282,7 @@ func (l *lease) removal() []clientv3.Op {
 		ops = append(ops, clientv3.OpDelete(l.at.closing, clientv3.WithPrefix()))
 	}
 	if l.doubt {
-		ops = append(ops, clientv3.OpPut(l.b.withdrawn(l.id), "", clientv3.WithLease(l.s.id)))
+		ops = append(ops, clientv3.OpPut(l.b.withdrawn(l.name), "", clientv3.WithLease(l.s.id)))
 	}
 	return ops
 }
@@ -261,7 +314,7 @@ func (l *lease) removed() {
 	l.endLocked(backend.ErrReleased)
 	l.forgetLocked()
 	if l.doubt && l.s.err == nil {
-		l.s.bars = append(l.s.bars, bar{key: l.b.withdrawn(l.id), since: time.Now()})
+		l.s.bars = append(l.s.bars, bar{key: l.b.withdrawn(l.name), since: time.Now()})
 	}
 }
 

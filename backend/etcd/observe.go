@@ -90,7 +90,7 @@ func (b *Backend) Gone(ctx context.Context, p backend.Place, id string) error {
 		if err != nil {
 			return err
 		}
-		if len(r.Kvs) == 0 || of != 0 && r.Kvs[0].CreateRevision != of {
+		if len(r.Kvs) == 0 || r.Kvs[0].CreateRevision != of {
 			return nil
 		}
 		w := b.oneKey(key, true)

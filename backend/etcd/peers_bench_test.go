@@ -3,6 +3,7 @@ package etcd_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -165,5 +166,28 @@ func BenchmarkReadersAndWriter(b *testing.B) {
 			}
 			contend(b, lockers)
 		})
+	})
+}
+
+// The two take turns, so that what else the machine does hits both.
+func BenchmarkUncontendedInTurns(b *testing.B) {
+	nodes(b, func(b *testing.B, c *testenv.Cluster) {
+		p, q := newPlace(backend.Mutex), newPlace(backend.Mutex)
+		lockers := []locker{ours(b, c, p, exclusive), theirs(b, c, q)}
+		times := make([][]time.Duration, len(lockers))
+		b.ResetTimer()
+		for range b.N {
+			for i, l := range lockers {
+				start := time.Now()
+				if err := l(context.Background()); err != nil {
+					b.Fatal(err)
+				}
+				times[i] = append(times[i], time.Since(start))
+			}
+		}
+		for i, name := range []string{"coord-µs", "concurrency-µs"} {
+			slices.Sort(times[i])
+			b.ReportMetric(float64(times[i][len(times[i])/2].Microseconds()), name)
+		}
 	})
 }

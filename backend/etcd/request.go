@@ -2,9 +2,9 @@ package etcd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/gocoord/coord/backend"
@@ -56,12 +56,19 @@ func (b *Backend) giveUp(start time.Duration) time.Duration {
 }
 
 // attempt bounds one attempt, so that a member that went mute does not use up
-// all the time there is: the next attempt goes to another one.
+// all the time there is: the next attempt goes to another one. It does so by
+// cancelling, not by a deadline, which would have the server keep a timer, too.
 func (b *Backend) attempt(ctx context.Context, d time.Duration, request func(context.Context) error) error {
-	limited, cancel := context.WithTimeout(ctx, d)
+	limited, cancel := context.WithCancel(ctx)
 	defer cancel()
+	var late atomic.Bool
+	timer := time.AfterFunc(d, func() {
+		late.Store(true)
+		cancel()
+	})
+	defer timer.Stop()
 	err := request(limited)
-	if err != nil && limited.Err() != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+	if err != nil && late.Load() && ctx.Err() == nil && temporary(err) {
 		return noAnswer{d}
 	}
 	return err

@@ -29,6 +29,8 @@ type session struct {
 	deadline time.Time
 	err      error // not nil once it has ended
 	claims   map[*lease]struct{}
+	slots    []uint64 // numbers that can be used again
+	used     uint64   // the highest one so far
 	bars     []bar
 }
 
@@ -120,6 +122,19 @@ func (b *Backend) grant(ctx context.Context) (*session, error) {
 	s.ctx, s.cancel = context.WithCancelCause(b.ctx)
 	s.deadline = sent.Add(s.ttl - margin(s.ttl))
 	return s, nil
+}
+
+// takeSlotLocked finds a number for a key. Numbers are used again: etcd remembers
+// every key that there ever was until it is compacted, and to find out who is
+// in line takes it the longer the more of them there are.
+func (s *session) takeSlotLocked() uint64 {
+	if n := len(s.slots); n > 0 {
+		slot := s.slots[n-1]
+		s.slots = s.slots[:n-1]
+		return slot
+	}
+	s.used++
+	return s.used
 }
 
 func (s *session) start() {

@@ -19,14 +19,17 @@ type lease struct {
 	claim   backend.Claim
 
 	// The shard guards the rest.
-	links      links // in line.all
-	classLinks links // in line.exclusives or line.permits
+	links      links  // in line.all
+	classLinks links  // in line.exclusives or line.permits
+	id         string // made when somebody asks for it
 	state      state
 	refused    bool          // the wait has failed; set before ready is closed
 	err        error         // once ended, and then for good
 	done       chan struct{} // made when somebody asks for it
 	ready      chan struct{} // closed when the wait is over; nil if there was none
 	woken      *lease        // next in a chain of leases to wake
+
+	hosted *Entry // whose lease it is, where a Host entered it
 }
 
 type state uint8
@@ -37,9 +40,16 @@ const (
 	ended
 )
 
-func newLease(b *Backend, ln *line, c backend.Claim) *lease {
+func newLease(b *Backend, ln *line, c backend.Claim, e *Entry) *lease {
 	c.Data = bytes.Clone(c.Data)
-	return &lease{backend: b, line: ln, token: ln.shard.tick(), since: time.Now().UnixNano(), claim: c}
+	var l *lease
+	if e != nil {
+		l = &e.lease
+	} else {
+		l = new(lease)
+	}
+	*l = lease{backend: b, line: ln, token: ln.shard.tick(), since: time.Now().UnixNano(), claim: c, hosted: e}
+	return l
 }
 
 // orNil keeps a nil lease from becoming a non-nil interface.
@@ -118,6 +128,9 @@ func (l *lease) lossLocked() error {
 // It returns whom to wake once the lock is free.
 func (l *lease) endLocked(err, refusal error, woken *lease) *lease {
 	ln := l.line
+	if l.hosted != nil {
+		ln.shard.recorder.Leave(l.hosted)
+	}
 	woken = ln.drop(l, woken)
 	if l.state == waiting {
 		l.refused, err = true, refusal
@@ -143,7 +156,12 @@ func wake(l *lease) {
 	for l != nil {
 		next := l.woken
 		l.woken = nil
-		close(l.ready)
+		switch {
+		case l.hosted == nil:
+			close(l.ready)
+		case !l.refused:
+			l.hosted.admitted()
+		}
 		l = next
 	}
 }
@@ -167,6 +185,9 @@ func (l *lease) downgrade() error {
 			return fmt.Errorf("%w: a claim that is %s cannot be downgraded", backend.ErrInvalid, l.claim.Mode)
 		}
 		return l.err
+	}
+	if l.hosted != nil {
+		l.line.shard.recorder.Downgrade(l.hosted)
 	}
 	woken := l.line.downgrade(l)
 	l.line.changed()
@@ -207,5 +228,8 @@ func (l *lease) place() backend.Place {
 }
 
 func (l *lease) entry() backend.Entry {
-	return backend.Entry{ID: l.ID(), Token: l.token, Claim: l.claim, Since: time.Unix(0, l.since), Admitted: l.state == held}
+	if l.id == "" {
+		l.id = id(l.token)
+	}
+	return backend.Entry{ID: l.id, Token: l.token, Claim: l.claim, Since: time.Unix(0, l.since), Admitted: l.state == held}
 }

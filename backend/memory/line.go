@@ -31,6 +31,7 @@ type line struct {
 
 	register        []byte
 	registerVersion uint64        // 0: never stored, or removed
+	registerTag     any           // whose Store made it, on a Host
 	registerWatch   chan struct{} // as watch
 	readers         int           // calls that wait for watch or registerWatch
 }

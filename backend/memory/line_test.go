@@ -45,7 +45,7 @@ func TestLineFollowsRule(t *testing.T) {
 		for range 80 {
 			switch n := rng.IntN(10); {
 			case n < 5 || len(line) == 0:
-				l, err := b.enqueue(lock, claims[rng.IntN(len(claims))])
+				l, err := b.enqueue(lock, claims[rng.IntN(len(claims))], nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -94,7 +94,7 @@ func TestLongQueueDrains(t *testing.T) {
 	}
 	done := make(chan uint64, n)
 	for range n {
-		l, err := b.enqueue(lock, backend.Claim{Mode: backend.Exclusive})
+		l, err := b.enqueue(lock, backend.Claim{Mode: backend.Exclusive}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +126,7 @@ func TestCancelledWaitersCostLittle(t *testing.T) {
 		if i%3 == 0 {
 			mode = backend.Shared
 		}
-		l, err := b.enqueue(lock, backend.Claim{Mode: mode})
+		l, err := b.enqueue(lock, backend.Claim{Mode: mode}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +148,7 @@ func TestWakesExactly(t *testing.T) {
 	b := New()
 	defer b.Close()
 	claim := func(mode backend.Mode) *lease {
-		l, err := b.enqueue(lock, backend.Claim{Mode: mode})
+		l, err := b.enqueue(lock, backend.Claim{Mode: mode}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

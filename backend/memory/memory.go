@@ -72,7 +72,7 @@ func check(ctx context.Context, p backend.Place, c backend.Claim) error {
 }
 
 func (b *Backend) acquire(ctx context.Context, p backend.Place, c backend.Claim) (backend.Lease, error) {
-	l, err := b.enqueue(p, c)
+	l, err := b.enqueue(p, c, nil)
 	if err != nil || l.ready == nil {
 		return l.orNil(), err
 	}
@@ -90,8 +90,9 @@ func (b *Backend) acquire(ctx context.Context, p backend.Place, c backend.Claim)
 	return nil, backend.ContextError(ctx)
 }
 
-// enqueue puts the claim in line. The lease has a ready channel if it waits.
-func (b *Backend) enqueue(p backend.Place, c backend.Claim) (*lease, error) {
+// enqueue puts the claim in line: for a Host, if there is an entry. The lease
+// has a ready channel if it waits.
+func (b *Backend) enqueue(p backend.Place, c backend.Claim, e *Entry) (*lease, error) {
 	sh, k := b.space.at(p)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -106,26 +107,46 @@ func (b *Backend) enqueue(p backend.Place, c backend.Claim) (*lease, error) {
 	if !admitted && c.NoWait {
 		return nil, backend.ErrBusy
 	}
-	l := newLease(b, ln, c)
+	l := newLease(b, ln, c, e)
+	if e != nil {
+		if err := sh.recorder.Enter(e); err != nil {
+			ln.settle()
+			return nil, err
+		}
+	}
 	ln.push(l)
 	if admitted {
 		ln.admit(l)
 	} else {
-		l.ready = make(chan struct{})
+		l.ready = parked
+		if e == nil {
+			l.ready = make(chan struct{})
+		}
 	}
 	ln.changed()
 	return l, nil
 }
 
+// parked marks the leases that wait without a goroutine.
+var parked = make(chan struct{})
+
 // Close implements backend.Backend.
 func (b *Backend) Close() error {
+	b.end(backend.ErrReleased)
+	return nil
+}
+
+// End closes b as if its session had been lost: what it holds ends with
+// ErrLost and the cause.
+func (b *Backend) End(cause error) { b.end(backend.Lost("%w", cause)) }
+
+func (b *Backend) end(why error) {
 	if b.closed.Swap(true) {
-		return nil
+		return
 	}
 	close(b.done)
-	b.space.expel(b)
+	b.space.expel(b, why)
 	if b.named {
 		leaveSpace(b.space)
 	}
-	return nil
 }

@@ -153,16 +153,16 @@ func (b *Backend) Store(ctx context.Context, p backend.Place, data []byte, prev 
 		return "", err
 	}
 	if f := b.trouble(OpStore, p); f != nil {
-		err = f.around(ctx, func() (err error) { v, err = b.store(p, data, prev, alive); return err }, nil)
+		err = f.around(ctx, func() (err error) { v, err = b.store(p, data, prev, alive, nil); return err }, nil)
 		if err != nil {
 			v = ""
 		}
 		return v, err
 	}
-	return b.store(p, data, prev, alive)
+	return b.store(p, data, prev, alive, nil)
 }
 
-func (b *Backend) store(p backend.Place, data []byte, prev backend.Version, alive []string) (backend.Version, error) {
+func (b *Backend) store(p backend.Place, data []byte, prev backend.Version, alive []string, tag any) (backend.Version, error) {
 	sh, k := b.space.at(p)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -170,12 +170,25 @@ func (b *Backend) store(p backend.Place, data []byte, prev backend.Version, aliv
 		return "", backend.ErrClosed
 	}
 	ln := sh.line(k)
+	if tag != nil && ln.registerTag == tag {
+		return version(ln.registerVersion), nil
+	}
 	if version(ln.registerVersion) != prev || !ln.alive(alive) {
 		return "", backend.ErrConflict
 	}
-	ln.register, ln.registerVersion = nil, 0
+	var next uint64
 	if data != nil {
-		ln.register, ln.registerVersion = append(make([]byte, 0, len(data)), data...), sh.tick()
+		next = sh.tick()
+	}
+	if sh.recorder != nil {
+		if err := sh.recorder.Store(p, data, next, tag); err != nil {
+			ln.settle()
+			return "", err
+		}
+	}
+	ln.register, ln.registerVersion, ln.registerTag = nil, next, tag
+	if data != nil {
+		ln.register = append(make([]byte, 0, len(data)), data...)
 	}
 	if ln.registerWatch != nil {
 		close(ln.registerWatch)

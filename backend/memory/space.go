@@ -29,6 +29,9 @@ type shard struct {
 	idle  [idleLines]*line // empty lines kept for their next user
 	next  int              // the slot of idle to use next
 	count uint64
+
+	recorder Recorder // of a Host's space
+	reserved uint64   // the count at which the recorder is asked for more
 }
 
 // idleLines bounds how many empty lines a shard keeps. They make the usual
@@ -48,7 +51,7 @@ func newSpace(name string) *space {
 	start := uint64(time.Now().UnixMicro())
 	for i := range s.shards {
 		s.shards[i].lines = make(map[key]*line)
-		s.shards[i].count = start
+		s.shards[i].count, s.shards[i].reserved = start, unreserved
 	}
 	return s
 }
@@ -91,12 +94,15 @@ func (sh *shard) retire(ln *line) {
 
 func (sh *shard) tick() uint64 {
 	sh.count++
+	if sh.count >= sh.reserved {
+		sh.reserved = sh.recorder.Reserve(sh.count)
+	}
 	return sh.count
 }
 
 // expel ends all leases of a client that closes, those that wait before those
-// that hold, so that none is admitted in passing.
-func (s *space) expel(b *Backend) {
+// that hold, so that none is admitted in passing. Holders see why.
+func (s *space) expel(b *Backend, why error) {
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
@@ -105,7 +111,7 @@ func (s *space) expel(b *Backend) {
 			for l := ln.all.tail; l != nil; {
 				prev := l.links.prev
 				if l.backend == b {
-					woken = l.endLocked(backend.ErrReleased, backend.ErrClosed, woken)
+					woken = l.endLocked(why, backend.ErrClosed, woken)
 				}
 				l = prev
 			}

@@ -24,7 +24,9 @@ func self(mode string) (env string, argv []string) {
 func command(mode string) int {
 	switch mode {
 	case "signals":
-		return countSignals()
+		return countSignals(false)
+	case "signals, then input":
+		return countSignals(true)
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("pid", os.Getpid())
@@ -46,13 +48,18 @@ func command(mode string) int {
 }
 
 // countSignals prints each signal that arrives, and "more" for what arrives
-// twice, until standard input ends.
-func countSignals() int {
+// twice, until standard input ends. It may leave that alone until the first one.
+func countSignals(late bool) int {
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
 	fmt.Println("ready", os.Getpid())
 	eof := make(chan struct{})
+	begin := make(chan struct{}, 64)
+	if !late {
+		begin <- struct{}{}
+	}
 	go func() {
+		<-begin
 		in := bufio.NewScanner(os.Stdin)
 		for in.Scan() && in.Text() != "end" {
 			fmt.Println("read", in.Text())
@@ -64,6 +71,7 @@ func countSignals() int {
 		select {
 		case s := <-signals:
 			counts[s]++
+			begin <- struct{}{}
 			fmt.Printf("got %d time %d\n", s, counts[s])
 		case <-eof:
 			// What is on its way still counts.

@@ -161,10 +161,20 @@ func (s setup) startCommand(t *testing.T, cmd *exec.Cmd) *program {
 	}
 	cmd.Env = append(cmd.Env, s.env...)
 	if s.tty {
-		var err error
-		if p.tty, err = pty.Start(cmd); err != nil {
+		tty, err := pty.Start(cmd)
+		if err != nil {
 			t.Fatal(err)
 		}
+		// A read in progress would keep a blocking one from being closed.
+		fd, err := syscall.Dup(int(tty.Fd()))
+		if err == nil {
+			err = syscall.SetNonblock(fd, true)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = tty.Close()
+		p.tty = os.NewFile(uintptr(fd), "terminal")
 		p.read(p.tty, &p.out)
 	} else {
 		p.startPlain()

@@ -70,7 +70,7 @@ func TestSignalsArriveOnce(t *testing.T) {
 // group, runs coord: script and command both get it.
 func TestTypedInScript(t *testing.T) {
 	t.Parallel()
-	env, argv := self("signals")
+	env, argv := self("signals, then input")
 	s := setup{url: serviceURL(t), env: []string{env}, tty: true}
 	p := s.startCommand(t, shell("trap 'echo script too' INT; "+coordBinary+" lock x -- "+argv[0]+"; echo status $?"))
 	p.prints("ready", 1)
@@ -82,6 +82,20 @@ func TestTypedInScript(t *testing.T) {
 	_, _ = p.tty.WriteString("end\n")
 	if got := p.field("status "); got != "41" {
 		t.Errorf("status %s, want 41", got)
+	}
+	p.prints("script too", 1)
+}
+
+// TestTypedToReader is the same where the command has the terminal by then.
+func TestTypedToReader(t *testing.T) {
+	t.Parallel()
+	s := setup{url: serviceURL(t), tty: true}
+	p := s.startCommand(t, shell("trap 'echo script too' INT; "+coordBinary+" lock x -- cat; echo status $?"))
+	_, _ = p.tty.WriteString("line\n")
+	p.prints("line\n", 2) // the echo, and the cat's
+	_, _ = p.tty.WriteString("\x03")
+	if got := p.field("status "); got != "130" {
+		t.Errorf("status %s, want 130", got)
 	}
 	p.prints("script too", 1)
 }

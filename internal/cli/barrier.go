@@ -47,7 +47,6 @@ func (a *app) meet(ctx context.Context, h *holding, name string, parties int) er
 		return err
 	}
 	signals := watchSignals()
-	defer signals.stop()
 	_, sig, err := await(ctx, signals, time.Duration(h.timeout), func(ctx context.Context) (struct{}, error) {
 		s, err := a.connect(ctx, t)
 		if err != nil {

@@ -95,7 +95,6 @@ func (d *doctor) bad(name string, err error, advice string) {
 func (a *app) doctor(ctx context.Context, timeout time.Duration, asJSON bool) error {
 	d := &doctor{app: a, asJSON: asJSON, diagnosis: diagnosis{Fit: true, Checks: []check{}}}
 	signals := watchSignals()
-	defer signals.stop()
 	_, sig, _ := await(ctx, signals, timeout, func(ctx context.Context) (struct{}, error) {
 		d.examine(ctx)
 		return struct{}{}, nil

@@ -50,12 +50,13 @@ type process struct {
 	tty     *terminal      // nil where there is none
 	front   bool           // it wants the terminal whenever coord has it
 	leash   *leash         // nil: none
+	passed  map[os.Signal]bool
 }
 
 // start starts the job's process. Its standard files are coord's own, so that
 // nothing has to be copied, or waited for, on their account.
 func start(j job) (*process, error) {
-	p := &process{changed: make(chan os.Signal, 1), tty: openTerminal()}
+	p := &process{changed: make(chan os.Signal, 1), tty: openTerminal(), passed: make(map[os.Signal]bool)}
 	signal.Notify(p.changed, syscall.SIGCHLD)
 	attr := &syscall.ProcAttr{
 		Env:   j.env,
@@ -106,6 +107,7 @@ func (p *process) poll() event {
 	case ws.Exited():
 		return event{what: hasEnded, code: ws.ExitStatus()}
 	case ws.Signaled():
+		p.relay(ws.Signal())
 		return event{what: hasEnded, code: exitSignal + int(ws.Signal())}
 	case ws.Stopped():
 		return event{what: hasStopped, signal: ws.StopSignal()}
@@ -121,11 +123,20 @@ func (p *process) forward(s os.Signal) {
 	if !ok {
 		return
 	}
+	p.passed[s] = true
 	if sig == syscall.SIGUSR1 || sig == syscall.SIGUSR2 {
 		_ = syscall.Kill(p.pid, sig)
 		return
 	}
 	p.signal(sig)
+}
+
+// relay passes what was typed, and ended the command that had the terminal, to
+// those who would have got it, too, without coord: a script that runs it.
+func (p *process) relay(sig syscall.Signal) {
+	if p.tty != nil && p.tty.given && !p.passed[sig] && (sig == syscall.SIGINT || sig == syscall.SIGQUIT) {
+		_ = syscall.Kill(0, sig)
+	}
 }
 
 // signal sends to the group, or to the process alone if it went to another one.

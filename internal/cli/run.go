@@ -32,7 +32,6 @@ func (a *app) run(ctx context.Context, h *holding, c claim, name string, command
 		return err
 	}
 	signals := watchSignals()
-	defer signals.stop()
 
 	var s *service
 	defer func() {

@@ -42,7 +42,6 @@ func (a *app) serve(ctx context.Context) error {
 		return usage("%s:// is not served by coord; only socket:// (or unix://) is", t.scheme())
 	}
 	signals := watchSignals()
-	defer signals.stop()
 	s, sig, err := await(ctx, signals, 0, func(ctx context.Context) (*service, error) { return a.open(ctx, t) })
 	if s != nil {
 		defer a.closed(s)

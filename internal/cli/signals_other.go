@@ -19,8 +19,6 @@ func watchSignals() *signals {
 
 func (s *signals) running() {}
 
-func (s *signals) stop() { signal.Stop(s.c) }
-
 // ends reports whether a signal ends a wait.
 func ends(os.Signal) bool { return true }
 

@@ -15,7 +15,8 @@ type signals struct{ c chan os.Signal }
 // ending is what ends a program by default and is meant to.
 var ending = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
 
-// watchSignals takes the signals into hand. One that was ignored when coord
+// watchSignals takes the signals into hand, until the end: one that comes while
+// the program exits must not change its status. One that was ignored when coord
 // started, as by nohup, stays ignored, for the command as well.
 func watchSignals() *signals {
 	s := &signals{make(chan os.Signal, 64)}
@@ -37,8 +38,6 @@ func (s *signals) add(sigs ...os.Signal) {
 		}
 	}
 }
-
-func (s *signals) stop() { signal.Stop(s.c) }
 
 // ends reports whether a signal ends a wait.
 func ends(s os.Signal) bool { return slices.Contains(ending, s) }

@@ -87,7 +87,6 @@ func (a *app) look(ctx context.Context, timeout seconds, f func(ctx, limited con
 		return err
 	}
 	signals := watchSignals()
-	defer signals.stop()
 	_, sig, err := await(ctx, signals, 0, func(ctx context.Context) (struct{}, error) {
 		limited, cancel := context.WithTimeout(ctx, time.Duration(timeout))
 		defer cancel()
