@@ -1,6 +1,8 @@
 package main_test
 
 import (
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,9 +37,6 @@ func prefix(url string) string {
 	return "/" + p + "/"
 }
 
-// quick makes a service notice soon.
-const quick = "?ttl=2s"
-
 // TestLost takes the lock away from commands of each kind.
 func TestLost(t *testing.T) {
 	for _, c := range []struct {
@@ -56,7 +55,7 @@ func TestLost(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			both(t, func(t *testing.T, s setup) {
-				s.url = serviceURL(t) + quick
+				s.url = etcdURL(t)
 				argv := []string{"sh", "-c", "trap 'exit 0' TERM; echo pid $$; while :; do sleep 0.01; done"}
 				if c.mode != "" {
 					var env string
@@ -101,7 +100,7 @@ func TestLost(t *testing.T) {
 // TestLostAndIgnored shows the way out.
 func TestLostAndIgnored(t *testing.T) {
 	both(t, func(t *testing.T, s setup) {
-		s.url = serviceURL(t) + quick
+		s.url = etcdURL(t)
 		p := s.start(t, "lock", "--on-loss=ignore", "x", "--", "sh", "-c", "echo ready; read line; exit 5")
 		p.prints("ready", 1)
 		lose(t, testenv.SharedEtcd(t), s.url)
@@ -141,7 +140,7 @@ func TestLostToSilence(t *testing.T) {
 // lock was lost is no success.
 func TestFinishedAsItWasLost(t *testing.T) {
 	t.Parallel()
-	s := setup{url: serviceURL(t) + quick}
+	s := setup{url: etcdURL(t)}
 	p := s.start(t, "lock", "x", "--", "sh", "-c", "trap '' TERM; echo ready; read line; exit 0")
 	p.prints("ready", 1)
 	lose(t, testenv.SharedEtcd(t), s.url)
@@ -153,12 +152,25 @@ func TestFinishedAsItWasLost(t *testing.T) {
 // TestRemoved is the same where the service cannot tell before it is asked.
 func TestRemoved(t *testing.T) {
 	t.Parallel()
-	s := setup{url: serviceURL(t)}
+	s := setup{url: etcdURL(t)}
 	p := s.start(t, "lock", "x", "--", "sh", "-c", "echo ready; read line; exit 0")
 	p.prints("ready", 1)
 	if _, err := testenv.SharedEtcd(t).Ctl("del", "--prefix", prefix(s.url)); err != nil {
 		t.Fatal(err)
 	}
 	_ = p.in.Close()
+	p.mustEnd(79)
+}
+
+// TestSocketRemoved takes away what the processes of a host agree by.
+func TestSocketRemoved(t *testing.T) {
+	t.Parallel()
+	s := setup{url: serviceURL(t)}
+	p := s.start(t, "lock", "x", "--", "sh", "-c", "echo ready; exec sleep 60")
+	p.prints("ready", 1)
+	path := strings.TrimPrefix(s.url, "socket://")
+	if err := os.RemoveAll(filepath.Dir(path)); err != nil {
+		t.Fatal(err)
+	}
 	p.mustEnd(79)
 }

@@ -47,17 +47,39 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 var names atomic.Int64
 
 // unique returns a name that no other test uses.
 func unique() string { return fmt.Sprintf("n%d-%d", os.Getpid(), names.Add(1)) }
 
-// serviceURL names the service that the processes of a test have in common.
+// serviceURL names a service that the processes of a test have in common.
 func serviceURL(t *testing.T) string {
 	t.Helper()
-	return "etcd://" + testenv.SharedEtcd(t).Endpoints()[0] + "/" + unique()
+	// Not t.TempDir: its paths are longer than that of a socket may be.
+	dir, err := os.MkdirTemp("", "coord-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return "socket://" + dir + "/s"
+}
+
+// etcdURL is serviceURL on a network.
+func etcdURL(t *testing.T) string {
+	t.Helper()
+	return "etcd://" + testenv.SharedEtcd(t).Endpoints()[0] + "/" + unique() + "?ttl=2s"
+}
+
+// onEach runs a test on each of these services.
+func onEach(t *testing.T, f func(t *testing.T, url func(*testing.T) string)) {
+	for name, url := range map[string]func(*testing.T) string{"socket": serviceURL, "etcd": etcdURL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f(t, url)
+		})
+	}
 }
 
 // client is one more client of a service, in this process.

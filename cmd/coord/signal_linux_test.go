@@ -118,26 +118,28 @@ func TestDeadlySignal(t *testing.T) {
 
 // TestSignalWhileWaiting shows that nothing stays in line and nothing is run.
 func TestSignalWhileWaiting(t *testing.T) {
-	both(t, func(t *testing.T, s setup) {
-		s.url = serviceURL(t)
-		h, err := client(t, s.url).Locker("x").Lock(testContext(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
-			p := s.start(t, "lock", "x", "--", "touch", "ran")
-			awaitLine(t, s.url, "x", length(2))
-			p.signal(syscall.SIGUSR1) // is for a command, and there is none
-			p.signal(sig)
-			p.mustEnd(128 + int(sig))
-			awaitLine(t, s.url, "x", length(1))
-		}
-		if err := h.Release(); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := os.Stat(filepath.Join(s.dir, "ran")); err == nil {
-			t.Error("a command was started")
-		}
+	onEach(t, func(t *testing.T, url func(*testing.T) string) {
+		both(t, func(t *testing.T, s setup) {
+			s.url = url(t)
+			h, err := client(t, s.url).Locker("x").Lock(testContext(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+				p := s.start(t, "lock", "x", "--", "touch", "ran")
+				awaitLine(t, s.url, "x", length(2))
+				p.signal(syscall.SIGUSR1) // is for a command, and there is none
+				p.signal(sig)
+				p.mustEnd(128 + int(sig))
+				awaitLine(t, s.url, "x", length(1))
+			}
+			if err := h.Release(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(filepath.Join(s.dir, "ran")); err == nil {
+				t.Error("a command was started")
+			}
+		})
 	})
 }
 
@@ -145,39 +147,41 @@ func TestSignalWhileWaiting(t *testing.T) {
 // never stay with nobody behind it, and a command that runs must have been
 // signalled.
 func TestSignalRace(t *testing.T) {
-	const rounds, lanes = 200, 4
-	for lane := range lanes {
-		t.Run(strconv.Itoa(lane), func(t *testing.T) {
-			t.Parallel()
-			s := setup{url: serviceURL(t), dir: t.TempDir()}
-			c := client(t, s.url)
-			for n := range rounds / lanes {
-				sig := []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT}[n%3]
-				name := fmt.Sprintf("x%d", n)
-				h, err := c.Locker(name).Lock(testContext(t))
-				if err != nil {
-					t.Fatal(err)
-				}
-				p := s.start(t, "lock", name, "--", "sh", "-c", "echo ran; exec sleep 60")
-				awaitLine(t, s.url, name, length(2))
-				offset := rand.N(40*time.Millisecond) - 20*time.Millisecond
-				var wg sync.WaitGroup
-				wg.Go(func() {
-					time.Sleep(max(0, -offset))
-					if err := h.Release(); err != nil {
-						t.Error(err)
+	onEach(t, func(t *testing.T, url func(*testing.T) string) {
+		const rounds, lanes = 200, 4
+		for lane := range lanes {
+			t.Run(strconv.Itoa(lane), func(t *testing.T) {
+				t.Parallel()
+				s := setup{url: url(t), dir: t.TempDir()}
+				c := client(t, s.url)
+				for n := range rounds / lanes {
+					sig := []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT}[n%3]
+					name := fmt.Sprintf("x%d", n)
+					h, err := c.Locker(name).Lock(testContext(t))
+					if err != nil {
+						t.Fatal(err)
 					}
-				})
-				wg.Go(func() {
-					time.Sleep(max(0, offset))
-					p.signal(sig)
-				})
-				wg.Wait()
-				p.mustEnd(128 + int(sig))
-				mustBeFree(t, c, name)
-			}
-		})
-	}
+					p := s.start(t, "lock", name, "--", "sh", "-c", "echo ran; exec sleep 60")
+					awaitLine(t, s.url, name, length(2))
+					offset := rand.N(40*time.Millisecond) - 20*time.Millisecond
+					var wg sync.WaitGroup
+					wg.Go(func() {
+						time.Sleep(max(0, -offset))
+						if err := h.Release(); err != nil {
+							t.Error(err)
+						}
+					})
+					wg.Go(func() {
+						time.Sleep(max(0, offset))
+						p.signal(sig)
+					})
+					wg.Wait()
+					p.mustEnd(128 + int(sig))
+					mustBeFree(t, c, name)
+				}
+			})
+		}
+	})
 }
 
 // TestSecondSignalDuringRelease shows that impatience does not leave the lock
@@ -243,42 +247,46 @@ func awaitState(t *testing.T, pid int, state string) {
 // TestGrandchild shows that a process left in the background holds neither the
 // lock nor coord, though it has the output open.
 func TestGrandchild(t *testing.T) {
-	both(t, func(t *testing.T, s setup) {
-		s.url = serviceURL(t)
-		p := s.start(t, "lock", "x", "--", "sh", "-c", "trap '' HUP; sleep 61 & echo pid $!; exit 3")
-		pid, err := strconv.Atoi(p.field("pid "))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = syscall.Kill(pid, syscall.SIGKILL) }()
-		p.mustEnd(3)
-		mustBeFree(t, client(t, s.url), "x")
-		if !alive(pid) {
-			t.Error("the process in the background was ended")
-		}
+	onEach(t, func(t *testing.T, url func(*testing.T) string) {
+		both(t, func(t *testing.T, s setup) {
+			s.url = url(t)
+			p := s.start(t, "lock", "x", "--", "sh", "-c", "trap '' HUP; sleep 61 & echo pid $!; exit 3")
+			pid, err := strconv.Atoi(p.field("pid "))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = syscall.Kill(pid, syscall.SIGKILL) }()
+			p.mustEnd(3)
+			mustBeFree(t, client(t, s.url), "x")
+			if !alive(pid) {
+				t.Error("the process in the background was ended")
+			}
+		})
 	})
 }
 
 // TestKilled kills coord: neither the command nor what it started goes on, and
 // the lock is free within the session's time.
 func TestKilled(t *testing.T) {
-	env, argv := self("family")
-	both(t, func(t *testing.T, s setup) {
-		s.url = serviceURL(t) + quick
-		s.env = []string{env}
-		c := client(t, s.url)
-		p := s.start(t, append([]string{"lock", "x", "--"}, argv...)...)
-		parent, _ := strconv.Atoi(p.field("parent "))
-		child, _ := strconv.Atoi(p.field("child pid "))
-		p.signal(syscall.SIGKILL)
-		gone(t, parent)
-		gone(t, child)
-		h, err := c.Locker("x").Lock(testContext(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := h.Release(); err != nil {
-			t.Fatal(err)
-		}
+	onEach(t, func(t *testing.T, url func(*testing.T) string) {
+		env, argv := self("family")
+		both(t, func(t *testing.T, s setup) {
+			s.url = url(t)
+			s.env = []string{env}
+			c := client(t, s.url)
+			p := s.start(t, append([]string{"lock", "x", "--"}, argv...)...)
+			parent, _ := strconv.Atoi(p.field("parent "))
+			child, _ := strconv.Atoi(p.field("child pid "))
+			p.signal(syscall.SIGKILL)
+			gone(t, parent)
+			gone(t, child)
+			h, err := c.Locker("x").Lock(testContext(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := h.Release(); err != nil {
+				t.Fatal(err)
+			}
+		})
 	})
 }

@@ -123,7 +123,7 @@ func (d *doctor) examine(ctx context.Context) {
 	}
 	d.Scheme = t.scheme()
 	d.ok("URL", "%s://, from %s", t.scheme(), t.origin)
-	if t.secret() && t.origin == "--url" {
+	if t.secret() && t.origin == originFlag {
 		d.note(check{"secrets", resultNote, "the command line shows the password to every user of this host",
 			"give the URL by COORD_URL, or by --url-file with a file that only you can read"})
 	}

@@ -15,7 +15,10 @@ import (
 	"github.com/gocoord/coord/backend"
 )
 
-const envURL = "COORD_URL"
+const (
+	envURL     = "COORD_URL"
+	originFlag = "the command line"
+)
 
 // A target is the service to work with.
 type target struct {
@@ -39,7 +42,7 @@ func (a *app) target() (target, error) {
 	case a.url != "" && a.urlFile != "":
 		return target{}, usage("--url and --url-file are both given; give one")
 	case a.url != "":
-		return target{a.url, "--url"}, nil
+		return target{a.url, originFlag}, nil
 	case a.urlFile != "":
 		url, err := readURL(a.urlFile)
 		return target{url, "--url-file"}, err
