@@ -30,7 +30,8 @@ func (b *Backend) Places(ctx context.Context) ([]backend.Place, error) {
 		prefix := b.root + "/" + kind.Dir() + "/"
 		var r *clientv3.GetResponse
 		err := b.do(ctx, func(ctx context.Context) (err error) {
-			r, err = b.client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+			// Not the keys alone: etcd 3.7 then leaves out the leases.
+			r, err = b.client.Get(ctx, prefix, clientv3.WithPrefix())
 			return err
 		})
 		if err != nil {
