@@ -57,6 +57,10 @@ func (b *Backend) newCallLocked(q *request) *call {
 	q.number = b.number
 	c := &call{request: q, done: make(chan answer, 1), since: time.Now()}
 	b.calls[q.number] = c
+	if !b.watching && !b.closed {
+		b.watching = true
+		b.watchdog.Reset(patience / 4)
+	}
 	return c
 }
 

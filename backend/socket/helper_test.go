@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -28,6 +29,10 @@ const helperEnv = "COORD_SOCKET_HELPER"
 func TestMain(m *testing.M) {
 	if path := os.Getenv(helperEnv); path != "" {
 		help(path, os.Stdin, os.Stdout)
+		os.Exit(0)
+	}
+	if path := os.Getenv(echoEnv); path != "" {
+		echo(path)
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
@@ -76,6 +81,8 @@ type helper struct {
 	b       *Backend
 	witness *os.File
 	loops   sync.WaitGroup
+	turning atomic.Bool
+	turned  chan int
 
 	mu     sync.Mutex
 	out    io.Writer
@@ -155,10 +162,37 @@ func (h *helper) do(command, name, arg string) {
 			}
 			since = r.Version
 		}
+	case "turns", "flocks":
+		h.turning.Store(true)
+		h.turned = make(chan int, 1)
+		h.say("turning")
+		go h.turns(command == "flocks")
+	case "stop":
+		h.turning.Store(false)
+		h.say("turned %d", <-h.turned)
 	case "contend":
 		n, _ := strconv.Atoi(arg)
 		h.loops.Go(func() { h.contend(name, n) })
 	}
+}
+
+// turns takes a lock again and again, for a benchmark.
+func (h *helper) turns(flock bool) {
+	n := 0
+	for ; h.turning.Load(); n++ {
+		if flock {
+			_ = syscall.Flock(int(h.witness.Fd()), syscall.LOCK_EX)
+			_ = syscall.Flock(int(h.witness.Fd()), syscall.LOCK_UN)
+			continue
+		}
+		l, err := h.b.Acquire(context.Background(), mutex("a"), exclusive)
+		if err != nil {
+			h.say("failed %v", err)
+			break
+		}
+		_ = l.Release(context.Background())
+	}
+	h.turned <- n
 }
 
 // contend locks and unlocks, and looks each time whether it is alone: by a
@@ -201,14 +235,14 @@ func (h *helper) round(name string) error {
 
 // A proc is a helper as the test sees it.
 type proc struct {
-	t    *testing.T
+	t    testing.TB
 	cmd  *exec.Cmd
 	in   io.WriteCloser
 	said chan string
 }
 
 // start starts a helper, and does not wait until it is open.
-func start(t *testing.T, path string, env ...string) *proc {
+func start(t testing.TB, path string, env ...string) *proc {
 	t.Helper()
 	p := &proc{t: t, cmd: exec.Command(os.Args[0]), said: make(chan string, 1000)}
 	p.cmd.Env = append(append(os.Environ(), helperEnv+"="+path, "GORACE=atexit_sleep_ms=0"), env...)
@@ -236,7 +270,7 @@ func start(t *testing.T, path string, env ...string) *proc {
 }
 
 // helping starts a helper that is open.
-func helping(t *testing.T, path string, env ...string) *proc {
+func helping(t testing.TB, path string, env ...string) *proc {
 	t.Helper()
 	p := start(t, path, env...)
 	p.hears("open")

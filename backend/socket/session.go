@@ -40,6 +40,11 @@ type Backend struct {
 	calls  map[uint64]*call  // that wait for an answer
 	leases map[uint64]*lease // by the number of their opAcquire
 	cause  error             // why there was no server when last looked for
+
+	heard    atomic.Uint64 // frames from the server
+	watchdog *time.Timer   // runs while calls wait
+	watching bool          // it does
+	silence  silence
 }
 
 var _ backend.Backend = (*Backend)(nil)
@@ -63,6 +68,8 @@ func open(ctx context.Context, cfg config) (*Backend, error) {
 	}
 	b := &Backend{at: at, info: info(at.path), calls: make(map[uint64]*call), leases: make(map[uint64]*lease)}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
+	b.watchdog = time.AfterFunc(time.Hour, b.listen)
+	b.watchdog.Stop()
 	joining, cancel := context.WithCancel(ctx)
 	defer cancel()
 	a, err := b.first(joining)
@@ -381,6 +388,7 @@ func (b *Backend) read(w *wire) {
 		if err != nil {
 			return
 		}
+		b.heard.Add(1)
 		b.dispatch(&r)
 	}
 }
@@ -434,6 +442,7 @@ func (b *Backend) Close() error {
 	b.cancel()
 	b.loops.Wait()
 	b.mu.Lock()
+	b.watchdog.Stop()
 	m := b.member
 	b.mu.Unlock()
 	m.leave(b.at)
