@@ -57,13 +57,18 @@ func unique() string { return fmt.Sprintf("n%d-%d", os.Getpid(), names.Add(1)) }
 // serviceURL names a service that the processes of a test have in common.
 func serviceURL(t *testing.T) string {
 	t.Helper()
-	// Not t.TempDir: its paths are longer than that of a socket may be.
-	dir, err := os.MkdirTemp("", "coord-")
+	return "socket://" + shortDir(t) + "/s"
+}
+
+// shortDir is a directory whose path leaves room for that of a socket.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "coord-") //nolint:usetesting // those are long
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return "socket://" + dir + "/s"
+	return dir
 }
 
 // etcdURL is serviceURL on a network.
@@ -288,9 +293,9 @@ func (p *program) prints(text string, n int) string {
 }
 
 // complains is prints for standard error.
-func (p *program) complains(text string) string {
+func (p *program) complains(text string) {
 	p.t.Helper()
-	return p.await(p.stderr, text, 1)
+	p.await(p.stderr, text, 1)
 }
 
 func (p *program) await(read func() string, text string, n int) string {

@@ -290,3 +290,17 @@ func TestKilled(t *testing.T) {
 		})
 	})
 }
+
+// TestKilledAndIgnored is the way out of that.
+func TestKilledAndIgnored(t *testing.T) {
+	t.Parallel()
+	s := setup{url: serviceURL(t)}
+	p := s.start(t, "lock", "--on-loss=ignore", "x", "--", "sh", "-c", "trap '' HUP; echo pid $$; read line; echo got $line")
+	if _, err := strconv.Atoi(p.field("pid ")); err != nil {
+		t.Fatal(err)
+	}
+	p.signal(syscall.SIGKILL)
+	p.mustEnd(-1)
+	_, _ = p.in.Write([]byte("on\n"))
+	p.prints("got on\n", 1)
+}

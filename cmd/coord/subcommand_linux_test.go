@@ -27,11 +27,7 @@ func TestDefault(t *testing.T) {
 	t.Parallel()
 	for _, variable := range []string{"XDG_RUNTIME_DIR", "TMPDIR"} {
 		t.Run(variable, func(t *testing.T) {
-			dir, err := os.MkdirTemp("", "coord-")
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = os.RemoveAll(dir) })
+			dir := shortDir(t)
 			s := setup{env: []string{"XDG_RUNTIME_DIR=", variable + "=" + dir}}
 			holder := s.start(t, "lock", "demo", "--", "sh", "-c", "echo held; read line; exit 0")
 			holder.prints("held", 1)

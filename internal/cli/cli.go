@@ -105,6 +105,7 @@ func (a *app) root() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SuggestionsMinimumDistance = 2
 	root.SetVersionTemplate("coord {{.Version}}\n")
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)

@@ -36,7 +36,7 @@ func fileSystem(dir string) (kind string, remote bool) {
 	if err := unix.Statfs(dir, &st); err != nil {
 		return "", false
 	}
-	magic := uint32(st.Type) //nolint:unconvert // of another width on some machines
+	magic := uint32(st.Type) // of another width on some machines
 	if k, ok := fileSystems[magic]; ok {
 		return k.name, k.remote
 	}
