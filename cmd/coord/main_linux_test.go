@@ -118,21 +118,28 @@ func mustBeFree(t *testing.T, c *coord.Client, name string) {
 	}
 }
 
-// awaitLine waits until the lock's line looks as it should.
-func awaitLine(t *testing.T, url, name string, ok func([]backend.Entry) bool) {
+// observer is a client below the SDK, which can wait for what others do.
+func observer(t *testing.T, url string) backend.Backend {
 	t.Helper()
 	open, err := backend.Parse(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx := testContext(t)
-	b, err := open(ctx)
+	b, err := open(testContext(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = b.Close() }()
+	t.Cleanup(func() { _ = b.Close() })
+	return b
+}
+
+// awaitLine waits until the lock's line looks as it should.
+func awaitLine(t *testing.T, b backend.Backend, name string, ok func([]backend.Entry) bool) {
+	t.Helper()
+	ctx := testContext(t)
 	var r backend.Roster
 	for {
+		var err error
 		if r, err = b.Observe(ctx, backend.Place{Kind: backend.Mutex, Name: name}, r.Version); err != nil {
 			t.Fatalf("waiting for the line of %q, now %d long: %v", name, len(r.Entries), err)
 		}

@@ -121,17 +121,18 @@ func TestSignalWhileWaiting(t *testing.T) {
 	onEach(t, func(t *testing.T, url func(*testing.T) string) {
 		both(t, func(t *testing.T, s setup) {
 			s.url = url(t)
+			b := observer(t, s.url)
 			h, err := client(t, s.url).Locker("x").Lock(testContext(t))
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 				p := s.start(t, "lock", "x", "--", "touch", "ran")
-				awaitLine(t, s.url, "x", length(2))
+				awaitLine(t, b, "x", length(2))
 				p.signal(syscall.SIGUSR1) // is for a command, and there is none
 				p.signal(sig)
 				p.mustEnd(128 + int(sig))
-				awaitLine(t, s.url, "x", length(1))
+				awaitLine(t, b, "x", length(1))
 			}
 			if err := h.Release(); err != nil {
 				t.Fatal(err)
@@ -153,7 +154,7 @@ func TestSignalRace(t *testing.T) {
 			t.Run(strconv.Itoa(lane), func(t *testing.T) {
 				t.Parallel()
 				s := setup{url: url(t), dir: t.TempDir()}
-				c := client(t, s.url)
+				c, b := client(t, s.url), observer(t, s.url)
 				for n := range rounds / lanes {
 					sig := []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT}[n%3]
 					name := fmt.Sprintf("x%d", n)
@@ -162,7 +163,7 @@ func TestSignalRace(t *testing.T) {
 						t.Fatal(err)
 					}
 					p := s.start(t, "lock", name, "--", "sh", "-c", "echo ran; exec sleep 60")
-					awaitLine(t, s.url, name, length(2))
+					awaitLine(t, b, name, length(2))
 					offset := rand.N(40*time.Millisecond) - 20*time.Millisecond
 					var wg sync.WaitGroup
 					wg.Go(func() {

@@ -158,19 +158,25 @@ func (p *process) kill() { p.signal(syscall.SIGKILL) }
 // and kills them when the grace is over. They are not our children, so that
 // there is no event to wait for. A nil grace is over.
 func (p *process) finish(grace <-chan time.Time) {
-	if grace == nil {
-		_ = syscall.Kill(-p.pid, syscall.SIGKILL)
-		return
-	}
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
+	if grace == nil {
+		over := make(chan time.Time)
+		close(over)
+		grace = over
+	}
 	for syscall.Kill(-p.pid, 0) == nil {
 		select {
 		case <-look.C:
+			continue
 		case <-grace:
-			_ = syscall.Kill(-p.pid, syscall.SIGKILL)
-			return
 		}
+		_ = syscall.Kill(-p.pid, syscall.SIGKILL)
+		break
+	}
+	// The killed need a moment; but one that nobody reaps stays for good.
+	for n := 0; n < 20 && syscall.Kill(-p.pid, 0) == nil; n++ {
+		<-look.C
 	}
 }
 
