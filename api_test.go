@@ -83,6 +83,9 @@ func exported(t *testing.T, dir string) []string {
 		for _, decl := range f.Decls {
 			switch d := decl.(type) {
 			case *ast.FuncDecl:
+				if d.Recv != nil && !ast.IsExported(receiver(d.Recv.List[0].Type)) {
+					continue
+				}
 				d.Body = nil
 			case *ast.GenDecl:
 				if d.Tok == token.IMPORT {
@@ -98,4 +101,17 @@ func exported(t *testing.T, dir string) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// receiver is the name of a receiver's type.
+func receiver(t ast.Expr) string {
+	switch t := t.(type) {
+	case *ast.StarExpr:
+		return receiver(t.X)
+	case *ast.IndexExpr:
+		return receiver(t.X)
+	case *ast.Ident:
+		return t.Name
+	}
+	return ""
 }

@@ -66,12 +66,13 @@ func (b *barrier) Wait(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := round.hold.Release(); err != nil {
-		return err
+	// It has passed, whatever becomes of its entry: that goes in the
+	// background or with the session.
+	if round.hold.Release() == nil {
+		tidying, cancel := b.c.cleanup()
+		defer cancel()
+		b.tidy(tidying, round.version)
 	}
-	tidying, cancel := b.c.cleanup()
-	defer cancel()
-	b.tidy(tidying, round.version)
 	return nil
 }
 
@@ -206,19 +207,21 @@ func (b *barrier) withdraw(me backend.Lease, cause error) (*seating, error) {
 // leaves nothing behind. It may be late but never early: the version was seen
 // before the empty line, and any round that closes changes it.
 func (b *barrier) tidy(ctx context.Context, version backend.Version) {
-	for {
-		line, err := b.c.backend.Observe(ctx, b.place, "")
-		if err != nil || len(line.Entries) > 0 {
-			return
-		}
-		_, err = b.c.backend.Store(ctx, b.place, nil, version)
-		if !errors.Is(err, backend.ErrConflict) {
-			return
-		}
-		reg, err := b.load(ctx, "")
-		if err != nil || reg.absent {
-			return
-		}
-		version = reg.version
+	if line, err := b.c.backend.Observe(ctx, b.place, ""); err == nil && len(line.Entries) == 0 {
+		b.remove(ctx, version)
+	}
+}
+
+// tidyAfter is tidy for who has not seen the register lately.
+func (b *barrier) tidyAfter(ctx context.Context) {
+	if reg, err := b.load(ctx, ""); err == nil && !reg.absent {
+		b.tidy(ctx, reg.version)
+	}
+}
+
+// remove is the rest of tidy for who has seen the empty line.
+func (b *barrier) remove(ctx context.Context, version backend.Version) {
+	if _, err := b.c.backend.Store(ctx, b.place, nil, version); errors.Is(err, backend.ErrConflict) {
+		b.tidyAfter(ctx)
 	}
 }

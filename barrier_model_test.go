@@ -145,10 +145,28 @@ func (m model) steps(s modelState, visit func(next modelState, trouble bool)) {
 		if s.cancels < m.cancels && p.pc >= pcLoad && p.pc <= pcWait {
 			next := s
 			next.cancels++
-			next.procs[i].pc = pcCancelLoad
+			next.procs[i] = modelProc{pc: pcCancelLoad}
 			visit(next, true)
 		}
 		m.step(s, i, visit)
+	}
+}
+
+// forget drops what no longer matters, so that states meet.
+func (p *modelProc) forget() {
+	switch p.pc {
+	case pcDone:
+		*p = modelProc{pc: pcDone, failed: p.failed}
+	case pcInside, pcLeft, pcTidyObserve, pcTidyStore, pcTidyLoad:
+		*p = modelProc{pc: p.pc, failed: p.failed, looked: p.looked && p.pc == pcLeft, round: p.round,
+			reg: modelRegister{version: p.reg.version}}
+		if p.pc > pcLeft {
+			p.round = 0
+		}
+	case pcLoad, pcCancelLoad:
+		p.reg, p.line = modelRegister{}, 0
+	case pcWait, pcWithdraw:
+		p.reg, p.line = modelRegister{version: p.reg.version}, 0
 	}
 }
 
@@ -181,6 +199,7 @@ func (m model) step(s modelState, i int, visit func(modelState, bool)) {
 		if set != 0 && s.losses < m.losses { // done, and the answer lost
 			lost := next
 			lost.losses++
+			lost.procs[i].forget()
 			visit(lost, true)
 		}
 		if set&me != 0 {
@@ -200,12 +219,20 @@ func (m model) step(s modelState, i int, visit func(modelState, bool)) {
 		p.pc, p.failed = pcTidyObserve, true
 	case pcInside:
 		next.line &^= me
-		p.pc = pcLeft
+		p.pc, p.looked = pcLeft, false
 	case pcLeft:
-		if s.line&p.round != 0 {
+		switch {
+		case s.line&p.round != 0 && p.looked:
 			return
+		case s.line&p.round != 0:
+			p.looked = true
+		case s.line != 0:
+			p.pc = pcDone
+		case p.looked:
+			p.pc = pcTidyLoad
+		default:
+			p.pc = pcTidyStore
 		}
-		p.pc = pcTidyObserve
 	case pcTidyObserve:
 		p.pc = pcDone
 		if s.line == 0 {
@@ -223,9 +250,7 @@ func (m model) step(s modelState, i int, visit func(modelState, bool)) {
 			p.pc = pcDone
 		}
 	}
-	if p.pc == pcDone { // forget what no longer matters, so that states meet
-		next.procs[i] = modelProc{pc: pcDone, failed: p.failed}
-	}
+	p.forget()
 	visit(next, false)
 }
 
@@ -287,14 +312,15 @@ func TestBarrierModel(t *testing.T) {
 		{n: 2, procs: 2, crashes: 2, cancels: 2, losses: 1},
 		{n: 2, procs: 3, crashes: 1, cancels: 2, losses: 1},
 		{n: 3, procs: 4, cancels: 1},
-		{n: 2, procs: 4},
+		{n: 2, procs: 4, crashes: 1, cancels: 1},
+		{n: 3, procs: 4, crashes: 1, cancels: 1, losses: 1},
 	}
 	if *largeModels {
 		models = append(models,
-			model{n: 2, procs: 4, cancels: 1},
-			model{n: 2, procs: 4, crashes: 1},
-			model{n: 2, procs: 4, crashes: 1, cancels: 1},
-			model{n: 3, procs: 4, crashes: 1, cancels: 1, losses: 1})
+			model{n: 2, procs: 4, crashes: 2, cancels: 2, losses: 1},
+			model{n: 2, procs: 5, cancels: 1},
+			model{n: 2, procs: 5, crashes: 1},
+			model{n: 3, procs: 5, crashes: 1, cancels: 1})
 	}
 	for _, m := range models {
 		t.Run(fmt.Sprintf("%+v", m), func(t *testing.T) {

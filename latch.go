@@ -129,8 +129,9 @@ type latchState struct {
 }
 
 const (
-	latchIDLen = 13  // characters of base 32: 65 bits
-	latchSeen  = 256 // changes remembered
+	latchIDLen    = 13  // characters of base 32: 65 bits
+	latchSeen     = 256 // changes remembered
+	latchPatience = 5   // reads that fail before the service counts as gone
 )
 
 func (s *latchState) remember(id string) {
@@ -167,14 +168,19 @@ func (l *Latch) update(ctx context.Context, op string, change func(*latchState) 
 	if err := l.ready(ctx); err != nil {
 		return l.fail(op, err)
 	}
-	for unsure := false; ; {
+	unsure := false // a Store got no answer
+	for silent := 0; ; {
 		s, version, err := l.load(ctx, "")
 		if err != nil {
+			if silent++; silent < latchPatience && errors.Is(err, ErrUnavailable) && pause(ctx) {
+				continue
+			}
 			if unsure {
 				err = fmt.Errorf("perhaps done: %w", err)
 			}
 			return l.fail(op, err)
 		}
+		silent = 0
 		changed, err := change(s)
 		if err != nil || !changed {
 			return l.fail(op, err)

@@ -39,15 +39,19 @@ func (r *Round) Leave(ctx context.Context) error {
 		return err
 	}
 	b := r.barrier
-	for {
+	for waited := false; ; waited = true {
 		line, err := b.observe(ctx, op, "")
 		if err != nil {
 			return err
 		}
 		inside := remaining(r.members, line.Entries)
 		if len(inside) == 0 {
-			if len(line.Entries) == 0 {
-				b.tidy(ctx, r.version)
+			switch {
+			case len(line.Entries) > 0:
+			case waited: // then the last to leave has tidied up, if it did not crash
+				b.tidyAfter(ctx)
+			default:
+				b.remove(ctx, r.version)
 			}
 			return nil
 		}

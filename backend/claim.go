@@ -136,7 +136,7 @@ type Scope uint8
 
 // The scopes of backends.
 const (
-	Process Scope = iota + 1 // goroutines of one process
+	Process Scope = iota + 1 // goroutines of one process; calls that wait for no other claim return at once
 	Host                     // processes of one host
 	Files                    // hosts that share a file system
 	Network                  // all that reach the service

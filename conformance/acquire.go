@@ -69,7 +69,7 @@ func acquireChecks() []check {
 			why: "names of different kinds do not meet, except that Mutex and RWMutex are one lock"},
 		{name: "Acquire/Concurrent", need: lock, fn: acquireConcurrent,
 			why: "methods are safe for concurrent use, and one holder at a time means one"},
-		{name: "Acquire/Deadlines", need: lock, fn: acquireLeaseDeadline,
+		{name: "Acquire/LeaseDeadline", need: lock, fn: acquireLeaseDeadline,
 			why: "Deadline is until when the lease is certain; it moves as the session is renewed"},
 	}
 }

@@ -77,7 +77,7 @@ func allNoCircle(t *T) {
 	}
 	for _, a := range all {
 		if !within(t.patience()/2, a.done) || a.err != nil {
-			t.Fatalf("one of three Alls did not end well: %v; all goroutines:\n%s", a.err, stacks())
+			t.Fatalf("one of three Alls did not end well: %v; all goroutines:\n%s", a.outcome(), stacks())
 		}
 	}
 }

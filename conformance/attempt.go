@@ -23,12 +23,17 @@ type attempt[V any] struct {
 	err    error
 }
 
+// errCutShort is the error of a call that panicked, or that failed the check.
+var errCutShort = errors.New("the call did not return")
+
 // begin calls f on a goroutine of its own.
 func begin[V any](t *T, who string, f func(context.Context) (V, error)) *attempt[V] {
 	a := &attempt[V]{t: t, who: who, done: make(chan struct{})}
 	a.ctx, a.cancel = context.WithCancel(t.ctx)
 	t.tasks.Go(func() {
 		defer close(a.done)
+		defer t.noPanic()
+		a.err = errCutShort
 		a.value, a.err = f(a.ctx)
 	})
 	return a
@@ -53,6 +58,16 @@ func (a *attempt[V]) get() V {
 		a.t.Fatalf("%s: %v; want success", a.who, a.err)
 	}
 	return a.value
+}
+
+// outcome is the error of the call, or that it has not returned.
+func (a *attempt[V]) outcome() error {
+	select {
+	case <-a.done:
+		return a.err
+	default:
+		return errCutShort
+	}
 }
 
 // fails waits for what must fail at once, with one of these errors.

@@ -150,7 +150,7 @@ func barrierLarge(t *T) {
 	}
 	for _, l := range leaving {
 		if !within(t.patience()/4, l.done) || l.err != nil {
-			t.Fatalf("one of %d did not leave within %v: %v", n, t.patience()/4, l.err)
+			t.Fatalf("one of %d did not leave within %v: %v", n, t.patience()/4, l.outcome())
 		}
 	}
 	cs[0].empty(t.place(backend.Barrier))

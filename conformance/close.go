@@ -173,6 +173,7 @@ func closeNothingLeft(t *T) {
 		c.gone("Gone", p, holder.ID())
 		c.load("Load", p, c.register(p).Version)
 		c.shut()
+		t.cleanup(0) // what the harness set up for the client
 	}
 	use() // what a driver makes once for all
 	t.settle()

@@ -51,7 +51,7 @@ func TestChaos(t *testing.T) {
 	}{
 		"Changes": {mood{change: 0.2}, func(string) bool { return true }},
 		// A caller has to ask again, but does not lose its place in line.
-		"Reads": {mood{change: 0.1, read: 0.1}, subjects("Barrier", "Rounds", "History")},
+		"Reads": {mood{change: 0.1, read: 0.1}, subjects("Barrier", "Rounds", "Latch", "History")},
 		// A claim loses its place now and then, or is counted and then gone.
 		"All": {mood{change: 0.1, read: 0.1, acquire: 0.1}, subjects("Rounds/ManyCancel", "Rounds/MoreThanParties", "History")},
 	} {

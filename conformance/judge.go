@@ -44,12 +44,9 @@ func (t *T) run() result {
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
+		defer t.noPanic()
 		defer t.finish()
-		defer func() {
-			if p := recover(); p != nil {
-				t.Errorf("panic: %v\n%s", p, debug.Stack())
-			}
-		}()
+		defer t.noPanic()
 		t.check.fn(t)
 	}()
 	if !within(t.patience(), finished) {
@@ -61,6 +58,13 @@ func (t *T) run() result {
 		within(t.patience()/4, finished)
 	}
 	return t.verdict()
+}
+
+// noPanic is deferred to make a failure of a panic.
+func (t *T) noPanic() {
+	if p := recover(); p != nil {
+		t.Errorf("panic: %v\n%s", p, debug.Stack())
+	}
 }
 
 // patience is how long a check may take in all.
@@ -82,10 +86,15 @@ func (t *T) finish() {
 		t.Errorf("calls did not return within %v of their contexts' end and their clients' Close; all goroutines:\n%s",
 			t.h.Slack+t.h.Expect.Expiry, stacks())
 	}
+	t.cleanup(0)
+}
+
+// cleanup calls what was registered with Cleanup, down to the first few.
+func (t *T) cleanup(keep int) {
 	for {
 		t.mu.Lock()
 		n := len(t.cleanups)
-		if n == 0 {
+		if n <= keep {
 			t.mu.Unlock()
 			return
 		}

@@ -21,6 +21,10 @@ func TestJudge(t *testing.T) {
 		{name: "Passes", fn: func(t *T) { t.open() }},
 		{name: "Fails", fn: func(t *T) { t.Errorf("%d failures", 1) }, want: "judge_test.go:"},
 		{name: "Panics", fn: func(*T) { panic("oops") }, want: "panic: oops"},
+		{name: "PanicsInCleanup", fn: func(t *T) { t.Cleanup(func() { panic("late") }) }, want: "panic: late"},
+		{name: "PanicsInACall", fn: func(t *T) {
+			beginError(t, "a call", func(context.Context) error { panic("in a call") }).get()
+		}, want: "panic: in a call"},
 		{name: "Hangs", fn: func(t *T) { <-make(chan int) }, want: "did not end within"},
 		{name: "HangsInACall", fn: func(t *T) {
 			c := t.open()

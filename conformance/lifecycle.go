@@ -133,7 +133,7 @@ func acquireConcurrent(t *T) {
 	}
 	for _, a := range all {
 		if !within(t.patience()/2, a.done) || a.err != nil {
-			t.Fatalf("a worker did not end well: %v", a.err)
+			t.Fatalf("a worker did not end well: %v", a.outcome())
 		}
 	}
 	cs[0].free(p)

@@ -19,6 +19,7 @@ func registerLoadWakes(t *T) {
 	a, b := t.open(), t.open()
 	p := t.place(backend.Barrier)
 	v := a.register(p)
+	first := v.Version
 	for i := range 5 {
 		var waits []*attempt[backend.Value]
 		for range 5 {
@@ -39,7 +40,7 @@ func registerLoadWakes(t *T) {
 			time.Sleep(time.Millisecond)
 		}
 	}
-	a.load("Load since long ago", p, "long ago").get()
+	a.load("Load since long ago", p, first).get()
 }
 
 func registerLoadWaits(t *T) {
@@ -52,10 +53,11 @@ func registerLoadWaits(t *T) {
 	other := backend.Place{Kind: p.Kind, Name: p.Name + "-other"}
 	b.store(other, []byte("x"), b.register(other).Version)
 	w.waits()
-	v.Version = b.store(p, []byte("x"), v.Version)
+	old := v.Version
+	v.Version = b.store(p, []byte("x"), old)
 	w.get()
 	w = a.load("Load of what does not change", p, v.Version)
-	b.conflicts("on an old version", p, "old")
+	b.conflicts("on an old version", p, old)
 	w.waits()
 }
 

@@ -199,7 +199,7 @@ func rwHammer(t *T) {
 	}
 	for _, a := range all {
 		if !within(t.patience()/2, a.done) || a.err != nil {
-			t.Fatalf("one of many did not end well: %v; all goroutines:\n%s", a.err, stacks())
+			t.Fatalf("one of many did not end well: %v; all goroutines:\n%s", a.outcome(), stacks())
 		}
 	}
 	if n := number.get(); n != writes {

@@ -43,7 +43,7 @@ var seenBy = map[string]string{
 	`,
 	"DeafLoad": `
 		Register: LoadWakes LoadWaits NeverGoesBack?
-		Barrier: AllTogether SlowMember? Wait SpuriousWake TimeoutThenLate SecondRound TooMany LeaveAgain? LeaveContext? Mismatch CloseLeaves? NothingLeft Large
+		Barrier: AllTogether SlowMember? Wait SpuriousWake TimeoutThenLate SecondRound TooMany? LeaveAgain? LeaveContext? Mismatch CloseLeaves? NothingLeft? Large?
 		Rounds: AtSpeed? AtOnce? ManyCancel? MoreThanParties?
 		Latch: Opens Countdown CountsExactly? Reset Context Mismatch Close Remove
 	`,
@@ -59,8 +59,8 @@ var seenBy = map[string]string{
 		Gone: Waits Many
 	`,
 	"DeafGone": `
-		Gone: Waits CancelledWaiter Many ThenObserve?
-		Barrier: AllTogether? SlowMember SpuriousWake? TimeoutThenLate? SecondRound TooMany LeaveAgain LeaveContext Mismatch CloseLeaves NothingLeft Large
+		Gone: ThenObserve? Waits CancelledWaiter Many ThenObserve?
+		Barrier: Wait? AllTogether? SlowMember SpuriousWake? TimeoutThenLate? SecondRound TooMany? LeaveAgain LeaveContext Mismatch? CloseLeaves NothingLeft? Large?
 		Rounds: AtSpeed? AtOnce? ManyCancel? MoreThanParties?
 	`,
 	"ConstantToken": `

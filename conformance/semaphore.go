@@ -197,7 +197,7 @@ func semaphoreHammer(t *T) {
 	}
 	for _, a := range all {
 		if !within(t.patience()/2, a.done) || a.err != nil {
-			t.Fatalf("one of many did not end well: %v; all goroutines:\n%s", a.err, stacks())
+			t.Fatalf("one of many did not end well: %v; all goroutines:\n%s", a.outcome(), stacks())
 		}
 	}
 	t.opens(1)[0].free(t.place(backend.Semaphore))

@@ -67,7 +67,7 @@ func withdrawChanged(t *T) {
 	absent := a.register(p).Version
 	first := b.store(p, []byte("x"), absent)
 	second := b.store(p, []byte("x"), first)
-	for _, old := range []backend.Version{absent, first, "never"} {
+	for _, old := range []backend.Version{absent, first} {
 		if err := l.Withdraw(t.ctx, old); !errors.Is(err, backend.ErrConflict) {
 			t.Errorf("Withdraw at an old version: %v; want ErrConflict", err)
 		}
@@ -145,13 +145,15 @@ func withdrawHandsOver(t *T) {
 	p := t.place(backend.Mutex)
 	holder := a.take("the holder", p, exclusiveClaim)
 	w := b.queue(2, "the waiter", p, exclusiveClaim)
-	v := a.register(p)
-	if err := holder.Withdraw(t.ctx, "never"); !errors.Is(err, backend.ErrConflict) {
-		t.Errorf("Withdraw at a version that never was: %v; want ErrConflict", err)
+	old := a.register(p).Version
+	now := a.store(p, []byte("x"), old)
+	if err := holder.Withdraw(t.ctx, old); !errors.Is(err, backend.ErrConflict) {
+		t.Errorf("Withdraw at an old version: %v; want ErrConflict", err)
 	}
 	w.waits()
-	t.ok("Withdraw", holder.Withdraw(t.ctx, v.Version))
+	t.ok("Withdraw", holder.Withdraw(t.ctx, now))
 	t.held("the waiter", w.get())
+	b.store(p, nil, now)
 }
 
 func downgradeInPlace(t *T) {

@@ -140,6 +140,9 @@ func (l *lease) queue(ctx context.Context) (view, error) {
 	if !r.Succeeded { // an earlier try did
 		if found := r.Responses[0].GetResponseRange().Kvs; len(found) == 1 {
 			l.queued(found[0].CreateRevision)
+			if l.claim.Mode == backend.Presence {
+				return view{}, nil
+			}
 			return l.look(ctx)
 		}
 		return view{}, l.vanished()

@@ -59,6 +59,10 @@ const (
 	// late is how long after a lease's ttl etcd may take to remove its keys.
 	late = 2 * time.Second
 
+	// inFlight is how many requests a client has on their way at a time. More
+	// of them would not be answered sooner, and renewals wait among them.
+	inFlight = 32
+
 	// closeTimeout bounds Close where the service does not answer.
 	closeTimeout = 2 * time.Second
 )
@@ -76,9 +80,13 @@ type Backend struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
+	room   chan struct{} // holds an element per request on its way
 	born   time.Time
 	heard  atomic.Int64 // when etcd last answered, in nanoseconds after born
 	stream atomic.Int64 // which watch stream is in use
+
+	loads   *shared[*clientv3.GetResponse]
+	rosters *shared[seen]
 
 	closeOnce sync.Once
 	closeErr  error
@@ -133,6 +141,7 @@ func New(ctx context.Context, client *clientv3.Client, opts ...Option) (*Backend
 		client: client,
 		root:   root,
 		ttl:    (cfg.ttl + time.Second - 1).Truncate(time.Second),
+		room:   make(chan struct{}, inFlight),
 		born:   time.Now(),
 		nonce:  newNonce(),
 		claims: make(map[string]*lease),
@@ -147,6 +156,7 @@ func New(ctx context.Context, client *clientv3.Client, opts ...Option) (*Backend
 		Expiry:  b.ttl + late,
 	}
 	b.ctx, b.cancel = context.WithCancelCause(context.Background())
+	b.loads, b.rosters = newShared[*clientv3.GetResponse](b), newShared[seen](b)
 	s, err := b.grant(ctx)
 	if err != nil {
 		b.cancel(end{backend.ErrClosed})

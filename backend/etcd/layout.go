@@ -123,13 +123,18 @@ func entryID(prefix string, kv *mvccpb.KeyValue) string {
 
 func newID(name string, rev int64) string { return name + "@" + strconv.FormatInt(rev, 10) }
 
-// entryKey is the inverse of entryID. The revision is 0, which no entry has, if
-// it is no ID.
+// entryKey is the inverse of entryID. What is no ID names no entry.
 func entryKey(prefix, id string) (key string, rev int64) {
-	i := max(strings.LastIndexByte(id, '@'), 0)
-	rev, _ = strconv.ParseInt(strings.TrimPrefix(id[i:], "@"), 10, 64)
-	return prefix + id[:i], rev
+	if i := strings.LastIndexByte(id, '@'); i >= 0 {
+		if rev, err := strconv.ParseInt(id[i+1:], 10, 64); err == nil && rev > 0 {
+			return prefix + id[:i], rev
+		}
+	}
+	return prefix + id, never
 }
+
+// never is a revision that no key has. A missing key has 0.
+const never = -1
 
 // ours reports whether the name of a key has the form lease-number, both in
 // hexadecimal.

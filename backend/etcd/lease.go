@@ -320,20 +320,18 @@ func (l *lease) removed() {
 
 // Withdraw implements backend.Lease.
 func (l *lease) Withdraw(ctx context.Context, v backend.Version) error {
-	rev, err := revision(v)
-	if err != nil {
-		return err
-	}
-	if err := l.Err(); err != nil {
+	if err := l.Err(); errors.Is(err, backend.ErrReleased) {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	ctx, stop := join(ctx, l.s.ctx)
 	defer stop()
 	var r *clientv3.TxnResponse
-	err = l.changing(ctx, func(ctx context.Context) (err error) {
+	err := l.changing(ctx, func(ctx context.Context) (err error) {
 		r, err = l.b.client.Txn(ctx).If(
 			present(l.key, int64(l.token)),
-			clientv3.Compare(clientv3.ModRevision(l.at.register), "=", rev),
+			clientv3.Compare(clientv3.ModRevision(l.at.register), "=", revision(v)),
 		).Then(l.removal()...).Else(clientv3.OpGet(l.key, clientv3.WithKeysOnly())).Commit()
 		return err
 	})

@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -49,15 +50,30 @@ func (b *Backend) begin(ctx context.Context, p backend.Place) (context.Context, 
 	return joined, stop, nil
 }
 
+// seen is a line, and the revision of the store at which it was read.
+type seen struct {
+	backend.Roster
+	rev int64
+}
+
 // roster reads the line.
 func (b *Backend) roster(ctx context.Context, at place) (backend.Roster, int64, error) {
+	s, err := b.rosters.get(ctx, at.line, func(ctx context.Context) (seen, error) { return b.readLine(ctx, at) })
+	if err != nil {
+		return backend.Roster{}, 0, err
+	}
+	s.Entries = slices.Clone(s.Entries)
+	return s.Roster, s.rev, nil
+}
+
+func (b *Backend) readLine(ctx context.Context, at place) (seen, error) {
 	var r *clientv3.GetResponse
 	err := b.do(ctx, func(ctx context.Context) (err error) {
 		r, err = b.client.Get(ctx, at.line, clientv3.WithPrefix())
 		return err
 	})
 	if err != nil {
-		return backend.Roster{}, 0, err
+		return seen{}, err
 	}
 	// Of two states with the same last change one is part of the other, since
 	// only removals lie between them. So their sizes tell them apart.
@@ -70,7 +86,7 @@ func (b *Backend) roster(ctx context.Context, at place) (backend.Roster, int64, 
 	}
 	backend.Admit(roster.Entries)
 	roster.Version = backend.Version(fmt.Sprintf("%d.%d", changed, len(kvs)))
-	return roster, r.Header.Revision, nil
+	return seen{roster, r.Header.Revision}, nil
 }
 
 // Gone implements backend.Backend.

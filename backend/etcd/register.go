@@ -30,12 +30,14 @@ const largeStore = 100
 
 func version(rev int64) backend.Version { return backend.Version(strconv.FormatInt(rev, 10)) }
 
-func revision(v backend.Version) (int64, error) {
+// revision is the inverse of version. What is no version of a register is the
+// version of none.
+func revision(v backend.Version) int64 {
 	rev, err := strconv.ParseInt(string(v), 10, 64)
 	if err != nil || rev < 0 {
-		return 0, fmt.Errorf("%w: %q is no version of a register of etcd", backend.ErrInvalid, string(v))
+		return never
 	}
-	return rev, nil
+	return rev
 }
 
 // Load implements backend.Backend.
@@ -47,15 +49,18 @@ func (b *Backend) Load(ctx context.Context, p backend.Place, since backend.Versi
 	defer stop()
 	at := b.place(p)
 	for {
-		var r *clientv3.GetResponse
-		err := b.do(ctx, func(ctx context.Context) (err error) {
-			r, err = b.client.Get(ctx, at.register)
-			return err
+		r, err := b.loads.get(ctx, at.register, func(ctx context.Context) (r *clientv3.GetResponse, err error) {
+			err = b.do(ctx, func(ctx context.Context) (err error) {
+				r, err = b.client.Get(ctx, at.register)
+				return err
+			})
+			return r, err
 		})
 		if err != nil {
 			return backend.Value{}, err
 		}
 		if v, _ := register(r.Kvs); v.Version != since {
+			v.Data = slices.Clone(v.Data) // it may be shared
 			return v, nil
 		}
 		if err := b.await(ctx, b.oneKey(at.register, len(r.Kvs) == 1), r.Header.Revision); err != nil {
@@ -87,16 +92,12 @@ func (b *Backend) Store(ctx context.Context, p backend.Place, data []byte, prev 
 	if err := backend.CheckRegister(data); err != nil {
 		return "", err
 	}
-	rev, err := revision(prev)
-	if err != nil {
-		return "", err
-	}
 	ctx, stop, err := b.begin(ctx, p)
 	if err != nil {
 		return "", err
 	}
 	defer stop()
-	w := b.newWrite(b.place(p), data, rev, alive)
+	w := b.newWrite(b.place(p), data, revision(prev), alive)
 	var v backend.Version
 	if len(alive) > largeStore {
 		v, err = w.large(ctx, p.Kind)

@@ -28,8 +28,12 @@ func (b *Backend) repeat(ctx, live context.Context, request func(context.Context
 	start := b.clock()
 	pause := shortestPause
 	for n := 0; ; n++ {
+		if err := b.enter(ctx); err != nil {
+			return err
+		}
 		left := b.giveUp(start) - b.clock()
 		err := b.attempt(live, max(min(b.patience()<<min(n/2, 2), left), shortestPause), request)
+		<-b.room
 		if answered(err) {
 			b.hear()
 		}
@@ -46,6 +50,22 @@ func (b *Backend) repeat(ctx, live context.Context, request func(context.Context
 			return err
 		}
 		pause = min(2*pause, longestPause)
+	}
+}
+
+// enter waits until there is room for another request. Attempts are bounded, so
+// it gets its turn.
+func (b *Backend) enter(ctx context.Context) error {
+	select {
+	case b.room <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case b.room <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return why(ctx)
 	}
 }
 

@@ -271,7 +271,7 @@ func (r *renewer) renew() (time.Duration, error) {
 			return 0, err
 		}
 	}
-	watchdog := time.AfterFunc(r.s.ttl/6, r.cancel)
+	watchdog := time.AfterFunc(r.patience(), r.cancel)
 	defer watchdog.Stop()
 	// Where sending fails, receiving tells why.
 	_ = r.stream.Send(&etcdserverpb.LeaseKeepAliveRequest{ID: int64(r.s.id)})
@@ -283,9 +283,18 @@ func (r *renewer) renew() (time.Duration, error) {
 	return time.Duration(answer.TTL) * time.Second, nil
 }
 
+// patience is for how long to wait for an answer before another member is
+// asked. Where there is only one, asking again would only add to its load.
+func (r *renewer) patience() time.Duration {
+	if len(r.s.b.client.Endpoints()) == 1 {
+		return r.s.ttl
+	}
+	return r.s.ttl / 3
+}
+
 func (r *renewer) open() error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(r.s.ctx))
-	watchdog := time.AfterFunc(r.s.ttl/6, cancel)
+	watchdog := time.AfterFunc(r.patience(), cancel)
 	defer watchdog.Stop()
 	stream, err := etcdserverpb.NewLeaseClient(r.s.b.client.ActiveConnection()).LeaseKeepAlive(ctx)
 	if err != nil {
