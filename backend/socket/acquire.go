@@ -33,6 +33,7 @@ func (b *Backend) Acquire(ctx context.Context, p backend.Place, c backend.Claim)
 	if err != nil {
 		return nil, err
 	}
+	b.readFor(ctx, call)
 	select {
 	case a := <-call.done:
 		return b.granted(ctx, a)
@@ -70,7 +71,7 @@ func (b *Backend) giveBack(c *call) {
 	if b.calls[c.number] == c {
 		delete(b.calls, c.number)
 		if !b.closed {
-			b.dropLocked(c.number)
+			b.nudgeLocked(b.dropLocked(c.number))
 		}
 		b.mu.Unlock()
 		return
@@ -149,10 +150,12 @@ func (l *lease) end(c **call) error {
 	}
 	l.endLocked(backend.ErrReleased)
 	drop := l.b.dropLocked(l.seq)
-	if c != nil {
-		drop.detach = false
-		*c = drop
+	if c == nil {
+		l.b.nudgeLocked(drop)
+		return nil
 	}
+	drop.detach = false
+	*c = drop
 	return nil
 }
 

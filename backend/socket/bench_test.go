@@ -163,7 +163,7 @@ func BenchmarkHandOver(b *testing.B) {
 			if c == nil {
 				c = opened(b, path)
 			}
-			turns(b, func() {
+			takeTurns(b, func() {
 				l, err := c.Acquire(context.Background(), mutex("a"), exclusive)
 				if err != nil {
 					b.Fatal(err)
@@ -182,7 +182,7 @@ func BenchmarkHandOver(b *testing.B) {
 			b.Fatal(err)
 		}
 		defer f.Close()
-		turns(b, func() {
+		takeTurns(b, func() {
 			if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
 				b.Fatal(err)
 			}
@@ -193,8 +193,8 @@ func BenchmarkHandOver(b *testing.B) {
 	})
 }
 
-// turns counts what this process and the other one do in the time.
-func turns(b *testing.B, take, begin func(), other *proc) {
+// takeTurns counts what this process and the other one do in the time.
+func takeTurns(b *testing.B, take, begin func(), other *proc) {
 	begin()
 	mine := 0
 	for b.Loop() {

@@ -17,6 +17,7 @@ import (
 type call struct {
 	*request
 	done   chan answer
+	wire   *wire     // that it was first sent on
 	since  time.Time // when it was made
 	resent bool      // to a second server, so that the first perhaps did it
 	detach bool      // nobody waits for it
@@ -37,6 +38,7 @@ func (b *Backend) start(q *request) (*call, error) {
 	}
 	c := b.newCallLocked(q)
 	if b.link != nil {
+		c.wire, _ = b.link.(*wire)
 		b.link.request(q)
 	}
 	return c, nil
@@ -48,8 +50,18 @@ func (b *Backend) startLocked(q *request) *call {
 		return nil
 	}
 	c := b.newCallLocked(q)
+	c.wire, _ = b.link.(*wire)
 	b.link.request(q)
+	b.nudgeLocked(c)
 	return c
+}
+
+// nudgeLocked sees to it that somebody reads the answer of a call that nobody
+// waits for.
+func (b *Backend) nudgeLocked(c *call) {
+	if c.wire != nil {
+		poke(c.wire.turns.wake)
+	}
 }
 
 func (b *Backend) newCallLocked(q *request) *call {
@@ -66,6 +78,7 @@ func (b *Backend) newCallLocked(q *request) *call {
 
 // await waits for the answer, or ctx.
 func (b *Backend) await(ctx context.Context, c *call) (*reply, error) {
+	b.readFor(ctx, c)
 	select {
 	case a := <-c.done:
 		if a.err != nil {
@@ -188,9 +201,12 @@ func (b *Backend) giveUpLocked(before time.Time, why error) {
 		}
 		delete(b.calls, n)
 		if c.op == opAcquire {
-			b.dropLocked(n)
+			b.nudgeLocked(b.dropLocked(n))
 		}
 		c.done <- answer{err: why}
+	}
+	if w, ok := b.link.(*wire); ok {
+		w.interrupt() // whoever reads for one of them
 	}
 }
 
@@ -200,6 +216,7 @@ func (b *Backend) dropLocked(seq uint64) *call {
 	c := b.newCallLocked(q)
 	c.detach = true
 	if b.link != nil {
+		c.wire, _ = b.link.(*wire)
 		b.link.request(q)
 	}
 	return c

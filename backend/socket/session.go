@@ -219,6 +219,7 @@ func (b *Backend) greet(ctx context.Context, w *wire) (*attachment, error) {
 		w.close()
 		return nil, passingError{err}
 	}
+	w.turns = newTurns()
 	b.settle(w, peer, r.held)
 	return &attachment{wire: w, sidecar: id}, nil
 }
@@ -374,22 +375,6 @@ func (b *Backend) rejoin(cause error) {
 		if !pause.wait(b.ctx) {
 			return
 		}
-	}
-}
-
-// read passes answers to those who wait for them.
-func (b *Backend) read(w *wire) {
-	for {
-		body, err := w.receive(maxReply)
-		if err != nil {
-			return
-		}
-		r, err := parseReply(body)
-		if err != nil {
-			return
-		}
-		b.heard.Add(1)
-		b.dispatch(&r)
 	}
 }
 

@@ -3,12 +3,11 @@
 package socket
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 )
@@ -19,8 +18,10 @@ import (
 type wire struct {
 	conn *net.UnixConn
 	raw  syscall.RawConn
-	in   *bufio.Reader
-	body []byte // of the last frame
+
+	in    []byte // what was received
+	taken int    // how much of it was returned
+	turns *turns // whose turn it is to read, on a client's side
 
 	mu      sync.Mutex
 	out     []byte        // what the kernel has not taken
@@ -35,7 +36,7 @@ func newWire(c *net.UnixConn) (*wire, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &wire{conn: c, raw: raw, in: bufio.NewReader(c)}, nil
+	return &wire{conn: c, raw: raw}, nil
 }
 
 // close ends the connection. What was not written is lost.
@@ -124,28 +125,42 @@ func (w *wire) rest() {
 }
 
 // receive returns the body of the next frame, which is good until the next
-// call.
+// call. After a deadline that has passed it goes on where it was.
 func (w *wire) receive(limit int) ([]byte, error) {
-	var head [4]byte
-	if _, err := io.ReadFull(w.in, head[:]); err != nil {
-		return nil, err
-	}
-	n := int(binary.LittleEndian.Uint32(head[:]))
-	if n > limit {
-		return nil, fmt.Errorf("a frame of %d bytes, and the limit is %d", n, limit)
-	}
-	if cap(w.body) > 64<<10 && n <= 64<<10 {
-		w.body = nil
-	}
-	w.body = w.body[:0]
-	// A false length costs its sender the bytes, before it costs us any.
-	for len(w.body) < n {
-		step := min(n-len(w.body), max(64<<10, len(w.body)))
-		have := len(w.body)
-		w.body = append(w.body, make([]byte, step)...)
-		if _, err := io.ReadFull(w.in, w.body[have:]); err != nil {
+	for {
+		have := w.in[w.taken:]
+		if len(have) >= 4 {
+			n := int(binary.LittleEndian.Uint32(have))
+			if n > limit {
+				return nil, fmt.Errorf("a frame of %d bytes, and the limit is %d", n, limit)
+			}
+			if len(have)-4 >= n {
+				w.taken += 4 + n
+				return have[4 : 4+n], nil
+			}
+		}
+		if err := w.fill(); err != nil {
 			return nil, err
 		}
 	}
-	return w.body, nil
+}
+
+// fill reads what there is. The buffer grows with what was received, and not
+// with what the length of a frame claims.
+func (w *wire) fill() error {
+	rest := len(w.in) - w.taken
+	switch {
+	case rest == 0 && cap(w.in) > 64<<10:
+		w.in, w.taken = nil, 0
+	case w.taken > 0:
+		copy(w.in, w.in[w.taken:])
+		w.in, w.taken = w.in[:rest], 0
+	}
+	w.in = slices.Grow(w.in, max(4<<10-rest, rest/2, 1<<10))
+	n, err := w.conn.Read(w.in[rest:cap(w.in)])
+	w.in = w.in[:rest+n]
+	if n > 0 {
+		return nil
+	}
+	return err
 }
