@@ -170,3 +170,17 @@ func TestSocketRemoved(t *testing.T) {
 	}
 	p.mustEnd(79)
 }
+
+// TestLostUnheard has nobody who reads what coord says about it.
+func TestLostUnheard(t *testing.T) {
+	t.Parallel()
+	url := etcdURL(t)
+	p := setup{url: url}.startCommand(t, shell("exec 3>&1; { "+coordBinary+
+		" lock x -- sh -c 'exec 2>/dev/null; trap \"echo told >&3; exit 0\" TERM; echo ready >&3; while :; do sleep 0.01; done'; echo status $? >&3; } 2>&1 | true"))
+	p.prints("ready", 1)
+	lose(t, testenv.SharedEtcd(t), url)
+	if got := p.field("status "); got != "79" {
+		t.Errorf("status %s, want 79", got)
+	}
+	p.prints("told", 1)
+}

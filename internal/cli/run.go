@@ -32,6 +32,7 @@ func (a *app) run(ctx context.Context, h *holding, c claim, name string, command
 		return err
 	}
 	signals := watchSignals()
+	writeOn()
 
 	var s *service
 	defer func() {

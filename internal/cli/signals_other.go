@@ -19,6 +19,9 @@ func watchSignals() *signals {
 
 func (s *signals) running() {}
 
+// writeOn has nothing to do: there is no such signal.
+func writeOn() {}
+
 // ends reports whether a signal ends a wait.
 func ends(os.Signal) bool { return true }
 

@@ -31,6 +31,10 @@ func (s *signals) running() {
 	s.add(syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGWINCH)
 }
 
+// writeOn makes writing to a pipe that nobody reads an error and not the end of
+// the program, which would take the command along.
+func writeOn() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
+
 func (s *signals) add(sigs ...os.Signal) {
 	for _, sig := range sigs {
 		if !signal.Ignored(sig) {
