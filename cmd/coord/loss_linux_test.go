@@ -184,3 +184,35 @@ func TestLostUnheard(t *testing.T) {
 	}
 	p.prints("told", 1)
 }
+
+// TestBlips interrupts the network and the server for less than the session
+// lasts: that costs nobody a lock.
+func TestBlips(t *testing.T) {
+	t.Parallel()
+	c := testenv.Etcd(t)
+	proxy := testenv.NewProxy(t, "tcp", c.Endpoints()[0])
+	url := "etcd://" + proxy.Addr() + "/x?ttl=5s"
+	s := setup{url: url}
+	const script = "echo token $COORD_TOKEN; read line; exit 4"
+	p := s.start(t, "lock", "x", "--", "sh", "-c", script)
+	token := p.field("token ")
+	next := s.start(t, "lock", "x", "--", "sh", "-c", script)
+	awaitLine(t, observer(t, "etcd://"+c.Endpoints()[0]+"/x"), "x", length(2))
+	for range 3 {
+		proxy.Cut()
+		time.Sleep(time.Second)
+		proxy.Heal()
+	}
+	c.Kill(0)
+	c.Restart(0)
+	if next.stdout() != "" {
+		t.Error("the next one has it")
+	}
+	_ = p.in.Close()
+	p.mustEnd(4)
+	if got := next.field("token "); got == token {
+		t.Errorf("both had token %s", got)
+	}
+	_ = next.in.Close()
+	next.mustEnd(4)
+}

@@ -97,11 +97,11 @@ func (a *app) hold(ctx context.Context, signals *signals, h *holding, got *admis
 	} else {
 		err = got.release(ctx)
 	}
-	if out.lost || errors.Is(err, coord.ErrLost) {
+	if out.err == nil && (out.lost || errors.Is(err, coord.ErrLost)) {
 		if !out.lost {
 			a.warn("%s was lost: %s", got, reason(err))
 		}
-		if h.onLoss != lossIgnore {
+		if h.onLoss != lossIgnore || !out.started {
 			return exit(h.lost.code)
 		}
 	} else {

@@ -18,9 +18,10 @@ type job struct {
 
 // An outcome is how a job ended.
 type outcome struct {
-	code int
-	lost bool  // what it ran under was lost meanwhile
-	err  error // it could not be run
+	code    int
+	started bool
+	lost    bool  // what it ran under was lost meanwhile
+	err     error // it could not be run
 }
 
 // supervise runs the job until its process has ended. Everything about that
@@ -31,6 +32,10 @@ func (a *app) supervise(signals *signals, h *holding, got *admission, j job) out
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	signals.running()
+	if err := got.err(); err != nil {
+		a.warn("%s was lost before the command was started: %s", got, reason(err))
+		return outcome{code: h.lost.code, lost: true}
+	}
 	p, err := start(j)
 	if err != nil {
 		return outcome{code: status(err), err: err}
@@ -39,7 +44,7 @@ func (a *app) supervise(signals *signals, h *holding, got *admission, j job) out
 	a.logger().Debug("coord: started", "command", j.path, "pid", p.pid)
 
 	var (
-		out   outcome
+		out   = outcome{started: true}
 		done  = got.done
 		grace <-chan time.Time
 	)
