@@ -82,3 +82,37 @@ func TestHangUp(t *testing.T) {
 	p.mustEnd(128 + int(syscall.SIGHUP))
 	mustBeFree(t, client(t, url), "x")
 }
+
+// TestInteractiveCommand runs a shell with its own job control under a lock, at
+// a prompt and in a script.
+func TestInteractiveCommand(t *testing.T) {
+	t.Parallel()
+	const inner = "$COORD_PROGRAM lock x -- env 'PS1=inner> ' bash --norc --noprofile --noediting -i"
+	for name, line := range map[string]string{
+		"prompt": inner + "; echo sta\"\"tus $?\n",
+		"script": "sh -c '" + strings.ReplaceAll(inner, "'", "\"") + "; echo sta\"\"tus $?'\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := interactive(t, serviceURL(t))
+			p.types(line)
+			p.prints("\ninner> ", 1)
+			p.types("sh -c 'echo sle\"\"eping; exec sleep 60'\n")
+			p.prints("sleeping\n", 1)
+			p.types("\x03")
+			p.prints("\ninner> ", 2)
+			p.types("cat\n")
+			p.types("to the cat\n")
+			p.prints("to the cat\n", 2)
+			p.types("\x1a")
+			p.prints("Stopped", 1)
+			p.types("exit 6\n")
+			p.prints("There are stopped jobs", 1)
+			p.types("exit 6\n")
+			if got := p.field("status "); got != "6" {
+				t.Errorf("status %s, want 6:\n%s", got, p.stdout())
+			}
+			p.types("exit 3\n")
+			p.mustEnd(3)
+		})
+	}
+}
