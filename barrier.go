@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/gocoord/coord/backend"
 )
@@ -133,19 +134,26 @@ func (b *barrier) closeRound(ctx context.Context, reg *register, me backend.Leas
 	if err != nil {
 		return nil, false, err
 	}
-	chosen, err := b.choose(line, reg.mark, me)
+	chosen, away, err := b.choose(line, reg.mark, me)
 	if err != nil || len(chosen) < b.parties {
 		return nil, false, err
+	}
+	if moved, err := b.yield(ctx, reg.version, away); moved || err != nil {
+		return nil, moved, err
 	}
 	next := reg.with(chosen, line.Entries)
 	data, err := next.encode()
 	if err != nil {
 		return nil, false, err
 	}
-	next.version, err = b.c.backend.Store(ctx, b.place, data, reg.version, ids(chosen)...)
+	version, err := b.c.backend.Store(ctx, b.place, data, reg.version, ids(chosen)...)
 	switch {
 	case err == nil:
-		return next.seating(me.ID()), true, nil
+		seat := next.seating(me.ID())
+		if seat != nil {
+			seat.version = version
+		}
+		return seat, true, nil
 	case errors.Is(err, backend.ErrConflict), errors.Is(err, ErrUnavailable):
 		return nil, true, nil // perhaps done, or by another; the list will tell
 	default:
@@ -153,25 +161,50 @@ func (b *barrier) closeRound(ctx context.Context, reg *register, me backend.Leas
 	}
 }
 
-// choose returns the first parties that no round has seated yet.
-func (b *barrier) choose(line backend.Roster, mark uint64, me backend.Lease) ([]backend.Entry, error) {
-	chosen := make([]backend.Entry, 0, b.parties)
-	for _, e := range line.Entries {
+// choose returns the first parties that no round has seated yet, and how many
+// places this party is away from the last of them.
+func (b *barrier) choose(line backend.Roster, mark uint64, me backend.Lease) (chosen []backend.Entry, away int, err error) {
+	chosen = make([]backend.Entry, 0, b.parties)
+	id, waiting, mine := me.ID(), 0, 0
+	for i := range line.Entries {
+		e := &line.Entries[i]
 		if e.Token <= mark {
 			continue
 		}
 		if parties := int(e.Claim.Limit); parties != b.parties {
 			if e.Token < me.Token() {
-				return nil, fmt.Errorf("%w: %d parties here, and %s waits for %d under this name; give all clients the same number",
+				return nil, 0, fmt.Errorf("%w: %d parties here, and %s waits for %d under this name; give all clients the same number",
 					ErrMismatch, b.parties, e.Claim.Owner, parties)
 			}
 			continue // it will find out
 		}
-		if chosen = append(chosen, e); len(chosen) == b.parties {
-			break
+		if waiting++; e.ID == id {
+			mine = waiting
+		}
+		if len(chosen) < b.parties {
+			chosen = append(chosen, *e)
 		}
 	}
-	return chosen, nil
+	return chosen, max(mine-b.parties, b.parties-mine), nil
+}
+
+// stagger is what each place in line adds to a party's patience in yield.
+const stagger = 20 * time.Millisecond
+
+// yield leaves it to the last party of a full round to close it, or else to
+// those next to it, so that not all who see it full try at once. It reports
+// whether the register has moved meanwhile.
+func (b *barrier) yield(ctx context.Context, since backend.Version, away int) (bool, error) {
+	if away == 0 {
+		return false, nil
+	}
+	patient, cancel := context.WithTimeout(ctx, time.Duration(away)*stagger)
+	defer cancel()
+	_, err := b.c.backend.Load(patient, b.place, since)
+	if err != nil && patient.Err() != nil && ctx.Err() == nil {
+		return false, nil // nobody has; so be it
+	}
+	return err == nil, err
 }
 
 // withdraw takes the entry out of line, unless the others have counted it: then

@@ -81,11 +81,12 @@ type Barrier interface {
 // own. Its methods are safe for concurrent use. What it hands out does no I/O
 // until used, and reports a bad name or number at first use.
 type Client struct {
-	backend  backend.Backend
-	info     backend.Info
-	options  options
-	watchers watchers
-	close    func() error
+	backend   backend.Backend
+	info      backend.Info
+	options   options
+	watchers  watchers
+	registers registerCache // of barriers
+	close     func() error
 }
 
 // Open connects to the service that a config URL names. Which schemes there

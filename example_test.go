@@ -16,8 +16,8 @@ import (
 
 // client opens a space of its own, where an application would pass its config
 // URL.
-func client(opts ...coord.Option) *coord.Client {
-	c, err := coord.Open(context.Background(), "memory://", opts...)
+func client() *coord.Client {
+	c, err := coord.Open(context.Background(), "memory://")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func (r *Round) Number() uint64 { return r.number() }
 
 // Members lists who is in the round, in order of arrival. Their Data is nil,
 // and in rounds of more than 1,000 parties their Owner is empty.
-func (r *Round) Members() []Member { return slices.Clone(r.members) }
+func (r *Round) Members() []Member { return slices.Clone(r.members()) }
 
 // Done is closed when this party is no longer inside: it left, or its session
 // was lost.
@@ -44,7 +44,7 @@ func (r *Round) Leave(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		inside := remaining(r.members, line.Entries)
+		inside := remaining(r.members(), line.Entries)
 		if len(inside) == 0 {
 			switch {
 			case len(line.Entries) > 0:

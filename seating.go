@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/gocoord/coord/backend"
 )
@@ -22,7 +23,7 @@ import (
 // register, and most read one round of many members.
 type register struct {
 	mark   uint64
-	rounds []string
+	rounds []*seating
 
 	version backend.Version
 	absent  bool
@@ -36,40 +37,57 @@ const (
 // A seating is one round of a register. Its number is the mark that it set,
 // which grows even when the register was removed in between.
 type seating struct {
-	members []Member
+	line    string
 	version backend.Version // of the register it was seen in
+	members func() []Member // the line, read when somebody needs it
 }
 
-func (s *seating) number() uint64 { return s.members[len(s.members)-1].Token }
+func newSeating(line string, v backend.Version) *seating {
+	return &seating{line: line, version: v, members: sync.OnceValue(func() []Member { return parseRound(line) })}
+}
+
+func (s *seating) number() uint64 {
+	members := s.members()
+	return members[len(members)-1].Token
+}
 
 func (b *barrier) load(ctx context.Context, since backend.Version) (*register, error) {
 	v, err := b.c.backend.Load(ctx, b.place, since)
 	if err != nil {
 		return nil, err
 	}
-	reg := &register{version: v.Version, absent: v.Data == nil}
-	if reg.absent {
-		return reg, nil
+	if v.Data == nil {
+		return &register{version: v.Version, absent: true}, nil
 	}
+	return b.c.registers.get(b.place, v)
+}
+
+func parseRegister(v backend.Value) (*register, error) {
+	reg := &register{version: v.Version}
 	text, ok := strings.CutPrefix(string(v.Data), registerHeader)
 	mark, rounds, _ := strings.Cut(text, "\n")
 	if ok {
 		mark, ok = strings.CutPrefix(mark, "mark ")
 	}
+	var err error
 	if reg.mark, err = strconv.ParseUint(mark, 10, 64); err != nil || !ok {
 		return nil, fmt.Errorf("%w: the register holds %.32q, which no barrier of this library wrote; use another name or remove it", ErrMismatch, v.Data)
 	}
 	for line := range strings.Lines(rounds) {
-		reg.rounds = append(reg.rounds, strings.TrimSuffix(line, "\n"))
+		line = strings.TrimSuffix(line, "\n")
+		if !strings.HasPrefix(line, "round ") {
+			return nil, fmt.Errorf("%w: the register has the line %.32q, which no barrier of this library wrote; use another name or remove it", ErrMismatch, line)
+		}
+		reg.rounds = append(reg.rounds, newSeating(line, v.Version))
 	}
 	return reg, nil
 }
 
 // seating returns the round that lists the entry, or nil.
 func (reg *register) seating(id string) *seating {
-	for _, line := range reg.rounds {
-		if strings.Contains(line, " "+id+"/") {
-			return &seating{members: parseRound(line), version: reg.version}
+	for _, s := range reg.rounds {
+		if strings.Contains(s.line, " "+id+"/") {
+			return s
 		}
 	}
 	return nil
@@ -89,6 +107,36 @@ func parseRound(line string) []Member {
 	return members
 }
 
+// A registerCache keeps the last registers that a client has read. When a round
+// closes, all its members in this client read the same one: it is decoded once.
+type registerCache struct {
+	mu   sync.Mutex
+	last [4]cachedRegister
+	next int
+}
+
+type cachedRegister struct {
+	place backend.Place
+	reg   *register
+}
+
+func (c *registerCache) get(p backend.Place, v backend.Value) (*register, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, known := range c.last {
+		if known.place == p && known.reg.version == v.Version {
+			return known.reg, nil
+		}
+	}
+	reg, err := parseRegister(v)
+	if err != nil {
+		return nil, err
+	}
+	c.last[c.next] = cachedRegister{p, reg}
+	c.next = (c.next + 1) % len(c.last)
+	return reg, nil
+}
+
 // with returns the register with one more round, and without those that nobody
 // in line is left of.
 func (reg *register) with(chosen []backend.Entry, line []backend.Entry) *register {
@@ -103,16 +151,19 @@ func (reg *register) with(chosen []backend.Entry, line []backend.Entry) *registe
 	}
 	next := &register{mark: chosen[len(chosen)-1].Token}
 	for _, old := range reg.rounds {
-		if len(remaining(parseRound(old), line)) > 0 {
+		if len(remaining(old.members(), line)) > 0 {
 			next.rounds = append(next.rounds, old)
 		}
 	}
-	next.rounds = append(next.rounds, b.String())
+	next.rounds = append(next.rounds, newSeating(b.String(), ""))
 	return next
 }
 
 func (reg *register) encode() ([]byte, error) {
-	data := fmt.Appendf(nil, "%smark %d\n%s\n", registerHeader, reg.mark, strings.Join(reg.rounds, "\n"))
+	data := fmt.Appendf(nil, "%smark %d\n", registerHeader, reg.mark)
+	for _, s := range reg.rounds {
+		data = append(append(data, s.line...), '\n')
+	}
 	return data, backend.CheckRegister(data)
 }
 

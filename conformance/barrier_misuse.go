@@ -124,12 +124,12 @@ func barrierNothingLeft(t *T) {
 }
 
 func barrierLarge(t *T) {
-	n := 200
-	if !testing.Short() && !t.h.small {
-		n = 1000
-	}
-	if t.h.small {
+	n := 1000
+	switch {
+	case t.h.small:
 		n = 50
+	case testing.Short(), slow:
+		n = 300
 	}
 	cs := t.opens(5)
 	var entering []*attempt[*coord.Round]

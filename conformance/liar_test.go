@@ -269,7 +269,7 @@ func lastFirst(l *liar, ctx context.Context, p backend.Place, c backend.Claim) (
 }
 
 // deaf hears no change: only ctx ends it.
-func deaf[V any](ctx context.Context, since backend.Version, ask func(backend.Version) (V, backend.Version, error)) (V, error) {
+func deaf[V any](since backend.Version, ask func(backend.Version) (V, backend.Version, error)) (V, error) {
 	for {
 		v, version, err := ask(since)
 		if err != nil || since == "" {

@@ -58,7 +58,7 @@ func lies() []lie {
 		{"CancelLoses", liars(func(l *liar) { l.acquire = graced })},
 		{"DeafObserve", liars(func(l *liar) {
 			l.observe = func(l *liar, ctx context.Context, p backend.Place, since backend.Version) (backend.Roster, error) {
-				return deaf(ctx, since, func(since backend.Version) (backend.Roster, backend.Version, error) {
+				return deaf(since, func(since backend.Version) (backend.Roster, backend.Version, error) {
 					r, err := l.Backend.Observe(ctx, p, since)
 					return r, r.Version, err
 				})
@@ -66,7 +66,7 @@ func lies() []lie {
 		})},
 		{"DeafLoad", liars(func(l *liar) {
 			l.load = func(l *liar, ctx context.Context, p backend.Place, since backend.Version) (backend.Value, error) {
-				return deaf(ctx, since, func(since backend.Version) (backend.Value, backend.Version, error) {
+				return deaf(since, func(since backend.Version) (backend.Value, backend.Version, error) {
 					v, err := l.Backend.Load(ctx, p, since)
 					return v, v.Version, err
 				})

@@ -173,17 +173,17 @@ func (r *remote) call(ctx context.Context, f func(context.Context, backend.Backe
 	}
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	answer := make(chan error, 1)
-	go func() { answer <- f(inner, session) }()
+	answered := make(chan struct{})
+	go func() { defer close(answered); err = f(inner, session) }()
 	select {
-	case err = <-answer:
+	case <-answered:
 	case <-ctx.Done():
 		cancel()
-		<-answer // what was made all the same is given back by f
+		<-answered // what was made all the same is given back by f
 		return backend.ContextError(ctx)
 	case <-r.dead:
 		cancel()
-		<-answer
+		<-answered
 		return backend.ErrClosed
 	}
 	if _, lost := r.wire(ctx); lost != nil {

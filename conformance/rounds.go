@@ -71,7 +71,7 @@ func (y *tally) through(ctx context.Context, owner string, b coord.Barrier) erro
 	err = y.t.retry(func() error { return p.round.Leave(y.t.ctx) })
 	p.left = y.now()
 	if err != nil {
-		return fmt.Errorf("Leave: %w", err)
+		return fmt.Errorf("leave: %w", err)
 	}
 	return nil
 }

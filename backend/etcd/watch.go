@@ -68,7 +68,7 @@ func (b *Backend) await(ctx context.Context, w watched, rev int64) error {
 	again := time.NewTicker(b.info.Expiry / 3)
 	defer again.Stop()
 	for ticks := 0; ; {
-		check := false
+		var check bool
 		select {
 		case r, open := <-events:
 			if !open || r.Err() != nil {

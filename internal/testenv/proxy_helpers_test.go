@@ -27,7 +27,7 @@ func startEcho(t *testing.T, network string) *echo {
 	t.Helper()
 	addr := "127.0.0.1:0"
 	if network == "unix" {
-		dir, err := os.MkdirTemp("", "echo")
+		dir, err := os.MkdirTemp("", "echo") //nolint:usetesting // the path of a socket has to be short
 		if err != nil {
 			t.Fatal(err)
 		}
