@@ -1,7 +1,7 @@
 GO ?= go
 GOLANGCI = $(shell $(GO) env GOPATH)/bin/golangci-lint-coord
 
-.PHONY: test check fmt vet lint generated race fuzz bench setup
+.PHONY: test check fmt vet lint generated race successions fuzz bench setup
 
 ## test: install what is missing, and run all tests under the race detector
 test: setup
@@ -30,9 +30,14 @@ generated:
 race: setup
 	$(GO) test -race -count=20 -timeout=60m ./conformance ./backend/...
 
+## successions: kill a thousand servers, with real processes
+successions:
+	$(GO) test -race -count=1 -timeout=30m -run 'TestSuccessions' ./backend/socket -successions 1000
+
 ## fuzz: each fuzz test for half a minute
 fuzz:
 	for f in FuzzParse FuzzEscape; do $(GO) test ./backend -run '^$$' -fuzz "^$$f$$" -fuzztime 30s || exit 1; done
+	for f in FuzzRequest FuzzReply FuzzRecord; do $(GO) test ./backend/socket -run '^$$' -fuzz "^$$f$$" -fuzztime 30s || exit 1; done
 
 ## bench: memory and etcd beside their peers
 bench: setup

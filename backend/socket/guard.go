@@ -35,7 +35,7 @@ func newGuard(at layout, a *attachment, m *member) *guard {
 		watches.add(path, g.alarm)
 	}
 	// What happened before the watches were there is found by looking.
-	g.alarm <- struct{}{}
+	poke(g.alarm)
 	return g
 }
 
@@ -50,11 +50,8 @@ func (g *guard) check() error {
 	if !g.sidecar.is(g.at.sidecar()) {
 		return fmt.Errorf("the lock file %s was removed or replaced, so that another server could arise", g.at.sidecar())
 	}
-	if path := g.at.member(g.member.id); !g.member.at.is(path) {
-		return fmt.Errorf("the file %s was removed or replaced, without which this client would be taken for dead", path)
-	}
-	if g.server == nil {
-		return nil
+	if err := g.member.check(g.at); err != nil || g.server == nil {
+		return err
 	}
 	if !g.server.socket.is(g.at.path) {
 		if err := g.server.republish(); err == nil {
@@ -82,6 +79,9 @@ type watchTable struct {
 func (t *watchTable) add(path string, ch chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	for _, other := range t.subscribers[path] {
+		poke(other) // what it watches may be another file by now
+	}
 	t.subscribers[path] = append(t.subscribers[path], ch)
 	if t.watcher == nil && t.ticks == nil {
 		t.startLocked()

@@ -46,6 +46,9 @@ var (
 func mutex(name string) backend.Place { return backend.Place{Kind: backend.RWMutex, Name: name} }
 
 func help(path string, in io.Reader, out io.Writer) {
+	if umask, err := strconv.ParseUint(os.Getenv("COORD_SOCKET_UMASK"), 8, 32); err == nil {
+		syscall.Umask(int(umask))
+	}
 	h := &helper{out: out, leases: make(map[string]backend.Lease)}
 	var err error
 	// Before any other file, so that the kernel lets go of it first.
@@ -53,6 +56,7 @@ func help(path string, in io.Reader, out io.Writer) {
 		h.say("failed %v", err)
 		return
 	}
+	_ = h.witness.Chmod(0o660) // it may be another user's
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	var opts []Option
 	if os.Getenv("COORD_SOCKET_MODE") == "0660" {
@@ -92,7 +96,7 @@ type helper struct {
 func (h *helper) say(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	fmt.Fprintf(h.out, format+"\n", args...)
+	_, _ = fmt.Fprintf(h.out, format+"\n", args...)
 }
 
 func (h *helper) lease(name string) backend.Lease {
@@ -244,9 +248,21 @@ type proc struct {
 // start starts a helper, and does not wait until it is open.
 func start(t testing.TB, path string, env ...string) *proc {
 	t.Helper()
+	p := prepare(t, path, env...)
+	p.run()
+	return p
+}
+
+func prepare(t testing.TB, path string, env ...string) *proc {
 	p := &proc{t: t, cmd: exec.Command(os.Args[0]), said: make(chan string, 1000)}
 	p.cmd.Env = append(append(os.Environ(), helperEnv+"="+path, "GORACE=atexit_sleep_ms=0"), env...)
 	p.cmd.Stderr = os.Stderr
+	return p
+}
+
+func (p *proc) run() {
+	t := p.t
+	t.Helper()
 	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -266,7 +282,6 @@ func start(t testing.TB, path string, env ...string) *proc {
 		}
 	}()
 	t.Cleanup(p.kill)
-	return p
 }
 
 // helping starts a helper that is open.
@@ -330,6 +345,22 @@ func (p *proc) pid() int { return p.cmd.Process.Pid }
 func (p *proc) kill() {
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait()
+}
+
+// stop stops the process, and returns when it has stopped.
+func (p *proc) stop() {
+	p.t.Helper()
+	p.signal(syscall.SIGSTOP)
+	var status syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(p.pid(), &status, syscall.WUNTRACED, nil)
+		if err == nil && status.Stopped() {
+			return
+		}
+		if !errors.Is(err, syscall.EINTR) {
+			p.t.Fatalf("process %d did not stop: %v", p.pid(), err)
+		}
+	}
 }
 
 func (p *proc) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }

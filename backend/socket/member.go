@@ -74,6 +74,14 @@ func (l layout) join() (*member, error) {
 	}
 }
 
+// check reports that the file is not in place any more.
+func (m *member) check(l layout) error {
+	if path := l.member(m.id); !m.at.is(path) {
+		return fmt.Errorf("the file %s was removed or replaced, without which this client would be taken for dead", path)
+	}
+	return nil
+}
+
 // leave removes the file while it is locked, and then lets go of it.
 func (m *member) leave(l layout) {
 	if m.at.is(l.member(m.id)) {

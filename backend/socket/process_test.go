@@ -163,7 +163,7 @@ func TestServerStopped(t *testing.T) {
 	holder.lock("a")
 	waiter.tell("lock a")
 	holder.ask("awaited", "await a 2")
-	server.signal(syscall.SIGSTOP)
+	server.stop()
 	holder.tell("unlock a")
 	late := start(t, path)
 	waiter.silent(300 * time.Millisecond)
@@ -185,7 +185,7 @@ func TestClientStopped(t *testing.T) {
 	holder.lock("a")
 	waiter.tell("lock a")
 	holder.ask("awaited", "await a 2")
-	holder.signal(syscall.SIGSTOP)
+	holder.stop()
 	server.kill()
 	serverOf(t, path, server.pid())
 	waiter.silent(300 * time.Millisecond)
@@ -205,7 +205,7 @@ func TestStoppedClientKilled(t *testing.T) {
 	holder.lock("a")
 	waiter.tell("lock a")
 	holder.ask("awaited", "await a 2")
-	holder.signal(syscall.SIGSTOP)
+	holder.stop()
 	server.kill()
 	serverOf(t, path, server.pid())
 	waiter.silent(50 * time.Millisecond)
@@ -329,11 +329,11 @@ func TestKilledHolders(t *testing.T) {
 }
 
 // opened is a client in this process.
-func opened(t testing.TB, path string, opts ...Option) *Backend {
+func opened(t testing.TB, path string) *Backend {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	b, err := Open(ctx, path, opts...)
+	b, err := Open(ctx, path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,8 @@ import (
 //	kind          1 byte: a claim or a register
 //	length        4 bytes: of the body
 //	checksum      4 bytes: CRC-32C of kind, length and body
-//	body
+//
+// and a body of that length.
 const (
 	magic        = "coordj1\n"
 	bootSize     = 40

@@ -367,7 +367,9 @@ func (s *server) buryDead() (left bool) {
 	}
 	awaited := make([]memberID, 0, len(s.awaited))
 	for id := range s.awaited {
-		awaited = append(awaited, id)
+		if id != nobody {
+			awaited = append(awaited, id)
+		}
 	}
 	s.mu.Unlock()
 	for _, sess := range orphans {

@@ -113,22 +113,29 @@ func (s *server) inherit() error {
 	s.local = s.host.Local()
 	if fresh {
 		// Where a journal was removed under those who use it, they have to
-		// learn that nobody knows their claims before others get them.
+		// learn that nobody knows their claims before others get them: by
+		// their own watches, or from this server.
 		for id := range living {
 			s.awaited[id] = true
 		}
 		delete(s.awaited, s.self)
-	}
-	if len(s.awaited) == 0 {
-		close(s.gate)
-	} else {
+		s.awaited[nobody] = true
+		time.AfterFunc(firstPause, func() { s.report(nobody) })
 		time.AfterFunc(gatherTimeout, s.open)
+		return nil
 	}
+	close(s.gate)
 	return nil
 }
 
-// gatherTimeout bounds the wait for those who live and do not say so.
-const gatherTimeout = 2 * time.Second
+// A server without a journal, which is the first one, or comes after somebody
+// removed everything, grants nothing for a moment; and not before all who live
+// were told what it knows of them. The latter is bounded.
+const (
+	firstPause    = 30 * time.Millisecond
+	gatherTimeout = 2 * time.Second
+	nobody        = memberID(0)
+)
 
 // report notes that a member has been told what the server knows of it.
 func (s *server) report(id memberID) {

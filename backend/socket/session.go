@@ -282,6 +282,10 @@ func (b *Backend) run(a *attachment) {
 				return
 			}
 		}
+		if err := b.member.check(b.at); err != nil {
+			b.lose(err)
+			b.rejoin(err)
+		}
 		next, err := b.attach(b.ctx)
 		if err == nil {
 			a = next
@@ -320,6 +324,11 @@ func (b *Backend) stay(a *attachment) (again bool) {
 			cause = err
 		case <-guard.alarm:
 			cause = guard.check()
+		}
+	}
+	if cause == errServerGone { //nolint:errorlint // it is never wrapped
+		if err := guard.check(); err != nil {
+			cause = err // that may be why
 		}
 	}
 	b.leaveServer(a, cause)
