@@ -28,6 +28,8 @@ var policy = map[string][]string{
 	"conformance":                {".", "backend", "github.com/anishathalye/porcupine"},
 	"internal/testenv":           {},
 	"internal/testenv/buildetcd": {"internal/testenv"},
+	"internal/cli":               {".", "backend", "github.com/spf13/cobra", "golang.org/x/sys/...", "golang.org/x/term"},
+	"cmd/coord":                  {"internal/cli", "backend/all"},
 	"examples/quickstart":        {".", "backend/all"},
 	"examples/minimal":           {"backend"},
 }
