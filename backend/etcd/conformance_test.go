@@ -64,6 +64,18 @@ func (h *harness) each(tb testing.TB, b backend.Backend, f func(*testenv.Proxy))
 	}
 }
 
+// crash cuts the client off, so that nothing of its Close gets through.
+func (h *harness) crash(tb testing.TB, b backend.Backend) {
+	tb.Helper()
+	h.each(tb, b, (*testenv.Proxy).Cut)
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		_ = b.Close()
+	}()
+	tb.Cleanup(func() { <-closed })
+}
+
 func (h *harness) suite() conformance.Harness {
 	return conformance.Harness{
 		Open: h.open,
@@ -71,7 +83,7 @@ func (h *harness) suite() conformance.Harness {
 			Name: "etcd", Scope: backend.Network, FIFO: true, Fencing: true, Durable: true,
 			Expiry: 5 * time.Second, // the ttl, and what etcd takes to notice
 		},
-		Crash: func(tb testing.TB, b backend.Backend) { h.each(tb, b, (*testenv.Proxy).Cut) },
+		Crash: h.crash,
 		Sever: func(tb testing.TB, b backend.Backend) func() {
 			h.each(tb, b, (*testenv.Proxy).Mute)
 			return func() { h.each(tb, b, (*testenv.Proxy).Heal) }

@@ -253,7 +253,7 @@ func TestAcquireAfterRevocation(t *testing.T) {
 func TestCompactionWhileWaiting(t *testing.T) {
 	c := testenv.Etcd(t)
 	proxy := testenv.NewProxy(t, "tcp", c.Endpoints()[0])
-	b, other := open(t, proxy.Addr(), "?ttl=8s"), open(t, hosts(c), "")
+	b, other := open(t, proxy.Addr(), "?ttl=15s"), open(t, hosts(c), "")
 	client := raw(t, c)
 	ctx := testContext(t)
 	p := newPlace(backend.Mutex)
@@ -310,7 +310,7 @@ func TestBlip(t *testing.T) {
 
 func TestLeaderKilled(t *testing.T) {
 	c := testenv.Etcd(t, testenv.Nodes(3))
-	b, other := open(t, hosts(c), "?ttl=8s"), open(t, hosts(c), "?ttl=8s")
+	b, other := open(t, hosts(c), "?ttl=15s"), open(t, hosts(c), "?ttl=15s")
 	p := newPlace(backend.Mutex)
 	hold := acquire(t, b, p, exclusive)
 	w := goAcquire(t, other, p, exclusive)
