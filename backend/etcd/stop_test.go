@@ -33,12 +33,13 @@ func runHelper(url string) int {
 		fmt.Println(err)
 		return 1
 	}
+	last := time.Now() // it may be stopped as soon as it has said so
 	fmt.Println("held")
 	go func() { // whoever started it is gone
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(1)
 	}()
-	for last := time.Now(); ; {
+	for {
 		now := time.Now()
 		err := l.Err()
 		deadline, _ := l.Deadline()
