@@ -184,6 +184,10 @@ func (l *lease) vanished() error {
 	err := backend.Lost("entry %s was removed by somebody else, or its session was revoked", l.key)
 	l.b.mu.Lock()
 	defer l.b.mu.Unlock()
+	if errors.Is(l.s.err, backend.ErrReleased) { // our own Close removed it
+		l.forgetLocked()
+		return backend.ErrClosed
+	}
 	l.stolen = true
 	if l.err == nil {
 		l.endLocked(err)
