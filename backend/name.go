@@ -92,22 +92,6 @@ func unreserved(c byte) bool {
 // Unescape is the inverse of Escape, for listings. It answers false for a name
 // that was shortened or never escaped.
 func Unescape(s string) (string, bool) {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] != '%' {
-			b.WriteByte(s[i])
-			continue
-		}
-		if i+2 >= len(s) {
-			return "", false
-		}
-		c, err := hex.DecodeString(s[i+1 : i+3])
-		if err != nil {
-			return "", false
-		}
-		b.WriteByte(c[0])
-		i += 2
-	}
-	name := b.String()
-	return name, CheckName(name) == nil && Escape(name) == s
+	name, err := unescape(s)
+	return name, err == nil && CheckName(name) == nil && Escape(name) == s
 }

@@ -26,11 +26,8 @@ func (a *app) doctorCommand() *cobra.Command {
 		Long:    doctorLong,
 		Example: doctorExample,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case len(args) > 1:
-				return usage("%s takes one URL at most, and got %d arguments", cmd.CommandPath(), len(args))
-			case len(args) == 1:
-				a.url, a.urlFile = args[0], ""
+			if err := a.urlArgument(cmd, args); err != nil {
+				return err
 			}
 			return a.doctor(cmd.Context(), time.Duration(timeout), asJSON)
 		},

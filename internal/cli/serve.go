@@ -16,11 +16,8 @@ func (a *app) serveCommand() *cobra.Command {
 		Long:    serveLong,
 		Example: serveExample,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case len(args) > 1:
-				return usage("%s takes one URL at most, and got %d arguments", cmd.CommandPath(), len(args))
-			case len(args) == 1:
-				a.url, a.urlFile = args[0], ""
+			if err := a.urlArgument(cmd, args); err != nil {
+				return err
 			}
 			return a.serve(cmd.Context())
 		},

@@ -128,3 +128,14 @@ func completeURL(*cobra.Command, []string, string) ([]string, cobra.ShellCompDir
 	}
 	return out, cobra.ShellCompDirectiveNoSpace
 }
+
+// urlArgument takes the URL of a command that may have it as its argument.
+func (a *app) urlArgument(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) > 1:
+		return usage("%s takes one URL at most, and got %d arguments", cmd.CommandPath(), len(args))
+	case len(args) == 1:
+		a.url, a.urlFile = args[0], ""
+	}
+	return nil
+}
