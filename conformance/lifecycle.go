@@ -40,10 +40,11 @@ func acquireLifecycle(t *T) {
 	t.held("the lease that another waits for", lease)
 	t.give("the lease", lease)
 	t.over("the lease", lease, backend.ErrReleased)
+	holder := next.get()
 	if err := lease.Release(t.ctx); err != nil {
 		t.Errorf("the second Release: %v; want nil", err)
 	}
-	t.held("the next", next.get())
+	t.held("the next", holder)
 	if err := lease.Err(); errors.Is(err, backend.ErrLost) {
 		t.Errorf("Err of a lease that was released is %v", err)
 	}

@@ -147,7 +147,7 @@ var seenBy = map[string]string{
 	`,
 	"ReleasesByName": `
 		Barrier: LeaveContext? LeaveAgain?
-		Acquire: ReleaseOnlyItself ReleaseDeadContext
+		Acquire: Lifecycle ReleaseOnlyItself ReleaseDeadContext
 		Withdraw: Twice
 		Close: LeasesEnd
 		Group: Members
