@@ -128,12 +128,11 @@ func (l *lease) enter(ctx context.Context, endless bool) (view, error) {
 // queue appends the claim to the line, and reads in the same transaction who
 // was there before. The key stays the same over repeats of the request.
 func (l *lease) queue(ctx context.Context) (view, error) {
-	var ops []clientv3.Op
+	then := []clientv3.Op{l.put()}
 	if l.claim.Mode != backend.Presence {
-		ops = append(ops, l.ahead(0))
+		then = []clientv3.Op{l.ahead(0), then[0]}
 	}
-	ops = append(ops, l.put())
-	r, err := l.enqueue(ctx, ops, clientv3.OpGet(l.key, clientv3.WithKeysOnly()))
+	r, err := l.enqueue(ctx, []clientv3.Cmp{absent(l.key), l.unbarred()}, then, []clientv3.Op{l.own()})
 	if err != nil {
 		return view{}, err
 	}
@@ -159,10 +158,10 @@ func (l *lease) queue(ctx context.Context) (view, error) {
 // looked at, but it must not have got others.
 func (l *lease) try(ctx context.Context) (view, error) {
 	l.careful = true
-	unchanged := clientv3.Compare(clientv3.CreateRevision(l.at.line), "=", 0).WithPrefix()
+	unchanged := absent(l.at.line).WithPrefix()
 	for {
-		r, err := l.enqueue(ctx, []clientv3.Op{l.put()},
-			clientv3.OpGet(l.key, clientv3.WithKeysOnly()), l.ahead(0), unchanged)
+		r, err := l.enqueue(ctx, []clientv3.Cmp{absent(l.key), l.unbarred(), unchanged},
+			[]clientv3.Op{l.put()}, []clientv3.Op{l.own(), l.ahead(0)})
 		if err != nil {
 			return view{}, err
 		}
@@ -185,21 +184,10 @@ func (l *lease) try(ctx context.Context) (view, error) {
 	}
 }
 
-// enqueue makes the transaction that puts the claim in line. The alternatives
-// are a read of the claim's own key, that of the line, and a condition.
-func (l *lease) enqueue(ctx context.Context, then []clientv3.Op, own clientv3.Op, more ...any) (r *clientv3.TxnResponse, err error) {
-	conditions := []clientv3.Cmp{absent(l.key), absent(l.b.withdrawn(l.name))}
-	otherwise := []clientv3.Op{own}
-	for _, m := range more {
-		switch m := m.(type) {
-		case clientv3.Cmp:
-			conditions = append(conditions, m)
-		case clientv3.Op:
-			otherwise = append(otherwise, m)
-		}
-	}
+// enqueue makes the transaction that puts the claim in line.
+func (l *lease) enqueue(ctx context.Context, conditions []clientv3.Cmp, then, otherwise []clientv3.Op) (r *clientv3.TxnResponse, err error) {
 	err = l.b.repeat(ctx, l.s.ctx, func(ctx context.Context) (err error) {
-		r, err = l.b.client.Txn(ctx).If(conditions...).Then(then...).Else(otherwise...).Commit()
+		r, err = l.b.txn(ctx, conditions, then, otherwise)
 		if err != nil && temporary(err) {
 			l.doubt = true
 		}
@@ -211,27 +199,32 @@ func (l *lease) enqueue(ctx context.Context, then []clientv3.Op, own clientv3.Op
 	return r, err
 }
 
+// own reads the claim's own entry.
+func (l *lease) own() clientv3.Op { return on(getKey, l.key) }
+
+// unbarred is the condition under which the entry may still be put.
+func (l *lease) unbarred() clientv3.Cmp { return absent(l.b.withdrawn(l.name)) }
+
 func (l *lease) put() clientv3.Op {
 	return clientv3.OpPut(l.key, encode(l.claim, l.since), clientv3.WithLease(l.s.id))
 }
 
 // ahead reads who is in line, before the given create revision unless that is
-// 0. For an Exclusive claim the last one is enough.
+// 0. For an Exclusive claim the last one is enough, and its key: etcd 3.7 finds
+// that without reading the others. It comes without its lease.
 func (l *lease) ahead(before int64) clientv3.Op {
-	var opts []clientv3.OpOption
+	op := getLine
 	if l.claim.Mode == backend.Exclusive {
-		opts = clientv3.WithLastCreate()
-		if !l.careful {
-			// Then etcd 3.7 has no need to read them all. It leaves out the lease, too.
-			opts = append(opts, clientv3.WithKeysOnly())
+		op = getLastKey
+		if l.careful {
+			op = getLast
 		}
-	} else {
-		opts = append(opts, clientv3.WithPrefix())
 	}
+	op = below(op, l.at.line)
 	if before != 0 {
-		opts = append(opts, clientv3.WithMaxCreateRev(before-1))
+		clientv3.WithMaxCreateRev(before - 1)(&op)
 	}
-	return clientv3.OpGet(l.at.line, opts...)
+	return op
 }
 
 // judge applies the admission rule to those ahead, as ahead found them.
@@ -290,7 +283,7 @@ func (l *lease) look(ctx context.Context) (view, error) {
 	found := l.takeHanded()
 	if found == nil {
 		err := l.b.do(ctx, func(ctx context.Context) error {
-			r, err := l.b.client.Txn(ctx).Then(l.looking()...).Commit()
+			r, err := l.b.txn(ctx, nil, l.looking(), nil)
 			if err == nil {
 				found = newFinding(r, 0)
 			}
@@ -308,7 +301,7 @@ func (l *lease) look(ctx context.Context) (view, error) {
 
 // looking is what look reads: the claim's own entry, and those ahead.
 func (l *lease) looking() []clientv3.Op {
-	return []clientv3.Op{clientv3.OpGet(l.key, clientv3.WithKeysOnly()), l.ahead(int64(l.token))}
+	return []clientv3.Op{l.own(), l.ahead(int64(l.token))}
 }
 
 // A finding is the answer to that.

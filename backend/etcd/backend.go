@@ -219,12 +219,28 @@ func (b *Backend) spawn(f func()) bool {
 // join derives a context that also ends when owner does: that of the Backend
 // or of a session.
 func join(ctx, owner context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Done() == nil { // as often as a caller does not care, and far cheaper
+		return endless{owner, ctx}, func() {}
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(owner, func() { cancel(context.Cause(owner)) })
 	return ctx, func() {
 		stop()
 		cancel(nil)
 	}
+}
+
+// endless has the values of a context that never ends, and the end of another.
+type endless struct {
+	context.Context
+	values context.Context
+}
+
+func (e endless) Value(key any) any {
+	if v := e.values.Value(key); v != nil {
+		return v
+	}
+	return e.Context.Value(key)
 }
 
 func newNonce() string {

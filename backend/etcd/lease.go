@@ -161,13 +161,13 @@ func (l *lease) handOver(ctx context.Context, ops []clientv3.Op) (deleted int64,
 	}
 	l.b.mu.Unlock()
 	if len(ops) == 1 {
-		r, err := l.b.client.Delete(ctx, l.key)
+		r, err := l.b.client.Do(ctx, ops[0])
 		if err != nil {
 			return 0, err
 		}
-		return r.Deleted, nil
+		return r.Del().Deleted, nil
 	}
-	r, err := l.b.client.Txn(ctx).Then(ops...).Commit()
+	r, err := l.b.txn(ctx, nil, ops, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -281,9 +281,9 @@ func (l *lease) remove(ctx context.Context) error {
 // removal is what removes the entry. It breaks each large Store that is in
 // progress, and where a put may still be on its way it keeps that out.
 func (l *lease) removal() []clientv3.Op {
-	ops := []clientv3.Op{clientv3.OpDelete(l.key)}
+	ops := []clientv3.Op{on(deleteKey, l.key)}
 	if hasMarkers(l.kind) {
-		ops = append(ops, clientv3.OpDelete(l.at.closing, clientv3.WithPrefix()))
+		ops = append(ops, below(deleteKey, l.at.closing()))
 	}
 	if l.doubt {
 		ops = append(ops, clientv3.OpPut(l.b.withdrawn(l.name), "", clientv3.WithLease(l.s.id)))
@@ -333,10 +333,8 @@ func (l *lease) Withdraw(ctx context.Context, v backend.Version) error {
 	defer stop()
 	var r *clientv3.TxnResponse
 	err := l.changing(ctx, func(ctx context.Context) (err error) {
-		r, err = l.b.client.Txn(ctx).If(
-			present(l.key, int64(l.token)),
-			clientv3.Compare(clientv3.ModRevision(l.at.register), "=", revision(v)),
-		).Then(l.removal()...).Else(clientv3.OpGet(l.key, clientv3.WithKeysOnly())).Commit()
+		r, err = l.b.txn(ctx, []clientv3.Cmp{present(l.key, int64(l.token)), modified(l.at.register(), revision(v))},
+			l.removal(), []clientv3.Op{l.own()})
 		return err
 	})
 	switch {
@@ -377,8 +375,8 @@ func (l *lease) Downgrade(ctx context.Context) error {
 	defer stop()
 	var r *clientv3.TxnResponse
 	err := l.b.do(ctx, func(ctx context.Context) (err error) {
-		r, err = l.b.client.Txn(ctx).If(present(l.key, int64(l.token))).
-			Then(clientv3.OpPut(l.key, encode(claim, l.since), clientv3.WithLease(l.s.id))).Commit()
+		r, err = l.b.txn(ctx, []clientv3.Cmp{present(l.key, int64(l.token))},
+			[]clientv3.Op{clientv3.OpPut(l.key, encode(claim, l.since), clientv3.WithLease(l.s.id))}, nil)
 		return err
 	})
 	switch {

@@ -49,9 +49,9 @@ func (b *Backend) Load(ctx context.Context, p backend.Place, since backend.Versi
 	defer stop()
 	at := b.place(p)
 	for {
-		r, err := b.loads.get(ctx, at.register, func(ctx context.Context) (r *clientv3.GetResponse, err error) {
+		r, err := b.loads.get(ctx, at.register(), func(ctx context.Context) (r *clientv3.GetResponse, err error) {
 			err = b.do(ctx, func(ctx context.Context) (err error) {
-				r, err = b.client.Get(ctx, at.register)
+				r, err = b.client.Get(ctx, at.register())
 				return err
 			})
 			return r, err
@@ -63,7 +63,7 @@ func (b *Backend) Load(ctx context.Context, p backend.Place, since backend.Versi
 			v.Data = slices.Clone(v.Data) // it may be shared
 			return v, nil
 		}
-		if err := b.await(ctx, b.oneKey(at.register, len(r.Kvs) == 1), r.Header.Revision); err != nil {
+		if err := b.await(ctx, b.oneKey(at.register(), len(r.Kvs) == 1), r.Header.Revision); err != nil {
 			return backend.Value{}, err
 		}
 	}
@@ -124,23 +124,23 @@ type write struct {
 func (w *write) put() []clientv3.Op {
 	switch {
 	case w.data != nil:
-		return []clientv3.Op{clientv3.OpPut(w.at.register, tagPrefix+w.tag+"\n"+string(w.data))}
+		return []clientv3.Op{clientv3.OpPut(w.at.register(), tagPrefix+w.tag+"\n"+string(w.data))}
 	case w.prev != 0:
-		return []clientv3.Op{clientv3.OpDelete(w.at.register)}
+		return []clientv3.Op{on(deleteKey, w.at.register())}
 	}
 	return nil
 }
 
 func (w *write) unchanged() clientv3.Cmp {
-	return clientv3.Compare(clientv3.ModRevision(w.at.register), "=", w.prev)
+	return modified(w.at.register(), w.prev)
 }
 
 // commit makes the transaction and finds out whether it took effect.
 func (w *write) commit(ctx context.Context, conditions []clientv3.Cmp, then, otherwise []clientv3.Op) (backend.Version, error) {
 	var r *clientv3.TxnResponse
-	otherwise = append([]clientv3.Op{clientv3.OpGet(w.at.register)}, otherwise...)
+	otherwise = append([]clientv3.Op{clientv3.OpGet(w.at.register())}, otherwise...)
 	err := w.b.do(ctx, func(ctx context.Context) (err error) {
-		r, err = w.b.client.Txn(ctx).If(conditions...).Then(then...).Else(otherwise...).Commit()
+		r, err = w.b.txn(ctx, conditions, then, otherwise)
 		if err != nil && temporary(err) {
 			w.doubt = true
 		}
@@ -194,7 +194,7 @@ func (w *write) successor(ctx context.Context, now []*mvccpb.KeyValue) ([]*mvccp
 		}
 		var r *clientv3.GetResponse
 		err := w.b.do(ctx, func(ctx context.Context) (err error) {
-			r, err = w.b.client.Get(ctx, w.at.register, clientv3.WithRev(now[0].CreateRevision))
+			r, err = w.b.client.Get(ctx, w.at.register(), clientv3.WithRev(now[0].CreateRevision))
 			return err
 		})
 		if err != nil {
@@ -204,7 +204,7 @@ func (w *write) successor(ctx context.Context, now []*mvccpb.KeyValue) ([]*mvccp
 	}
 	watching, cancel := context.WithTimeout(w.b.watching(ctx), w.b.patience())
 	defer cancel()
-	for r := range w.b.client.Watch(watching, w.at.register, clientv3.WithRev(w.prev+1)) {
+	for r := range w.b.client.Watch(watching, w.at.register(), clientv3.WithRev(w.prev+1)) {
 		if err := r.Err(); err != nil {
 			return nil, lost(err)
 		}
@@ -242,14 +242,14 @@ func (w *write) large(ctx context.Context, kind backend.Kind) (backend.Version, 
 	if err != nil {
 		return "", err
 	}
-	marker := w.at.closing + strconv.FormatInt(int64(s.id), 16) + "-" + w.tag
+	marker := w.at.closing() + strconv.FormatInt(int64(s.id), 16) + "-" + w.tag
 	rev, missing, err := w.mark(ctx, s, marker)
 	if err == nil && missing != "" {
 		err = fmt.Errorf("%w: entry %s has left", backend.ErrConflict, missing)
 	}
 	var v backend.Version
 	if err == nil {
-		unmark := clientv3.OpDelete(marker)
+		unmark := on(deleteKey, marker)
 		v, err = w.commit(ctx, []clientv3.Cmp{w.unchanged(), present(marker, rev)},
 			append(w.put(), unmark), []clientv3.Op{unmark})
 		if err == nil || errors.Is(err, backend.ErrConflict) {
@@ -275,9 +275,9 @@ func hasMarkers(k backend.Kind) bool {
 func (w *write) mark(ctx context.Context, s *session, marker string) (rev int64, missing string, err error) {
 	var put *clientv3.TxnResponse
 	err = w.b.do(ctx, func(ctx context.Context) (err error) {
-		put, err = w.b.client.Txn(ctx).If(absent(marker)).
-			Then(clientv3.OpPut(marker, "", clientv3.WithLease(s.id))).
-			Else(clientv3.OpGet(marker)).Commit()
+		put, err = w.b.txn(ctx, []clientv3.Cmp{absent(marker)},
+			[]clientv3.Op{clientv3.OpPut(marker, "", clientv3.WithLease(s.id))},
+			[]clientv3.Op{clientv3.OpGet(marker)})
 		return err
 	})
 	if errors.Is(err, errStale) {
@@ -326,7 +326,7 @@ const maxDoubts = 64
 func (b *Backend) remember(w *write) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.doubts = append(b.doubts, doubt{register: w.at.register, tag: w.tag, data: w.data, prev: w.prev})
+	b.doubts = append(b.doubts, doubt{register: w.at.register(), tag: w.tag, data: w.data, prev: w.prev})
 	if len(b.doubts) > maxDoubts {
 		b.doubts = b.doubts[1:]
 	}
@@ -338,7 +338,7 @@ func (b *Backend) newWrite(at place, data []byte, prev int64, alive []string) *w
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i, d := range b.doubts {
-		if d.register == at.register && d.prev == prev && (d.data == nil) == (data == nil) && bytes.Equal(d.data, data) {
+		if d.register == at.register() && d.prev == prev && (d.data == nil) == (data == nil) && bytes.Equal(d.data, data) {
 			b.doubts = slices.Delete(b.doubts, i, i+1)
 			w.tag, w.doubt = d.tag, true
 			return w

@@ -318,7 +318,7 @@ func (s *session) unbar() {
 	n := 0
 	var ops []clientv3.Op
 	for n < len(s.bars) && n < 100 && time.Since(s.bars[n].since) > barred {
-		ops = append(ops, clientv3.OpDelete(s.bars[n].key))
+		ops = append(ops, on(deleteKey, s.bars[n].key))
 		n++
 	}
 	s.b.mu.Unlock()
@@ -326,7 +326,7 @@ func (s *session) unbar() {
 		return
 	}
 	err := s.b.attempt(s.ctx, s.ttl/6, func(ctx context.Context) error {
-		_, err := s.b.client.Txn(ctx).Then(ops...).Commit()
+		_, err := s.b.txn(ctx, nil, ops, nil)
 		return err
 	})
 	if err == nil {
