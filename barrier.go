@@ -95,15 +95,20 @@ func (b *barrier) arrive(ctx context.Context) (*Hold, error) {
 
 // seat waits until a round lists the entry, closing rounds where it can.
 func (b *barrier) seat(ctx context.Context, me backend.Lease) (*seating, error) {
+	// What this client last saw of the register is most often still so. If not,
+	// the next step finds out: a store fails, or a load does not wait.
+	reg, guessed := b.c.registers.last(b.place)
 	var (
 		since  backend.Version
 		looked bool
 		mark   uint64 // the mark when this party last looked at the line
+		err    error
 	)
-	for {
-		reg, err := b.load(ctx, since)
-		if err != nil {
-			return nil, err
+	for ; ; guessed = false {
+		if !guessed {
+			if reg, err = b.load(ctx, since); err != nil {
+				return nil, err
+			}
 		}
 		if s := reg.seating(me.ID()); s != nil {
 			return s, nil
@@ -115,6 +120,9 @@ func (b *barrier) seat(ctx context.Context, me backend.Lease) (*seating, error) 
 		// Who arrives later looks, too; so a new look is owed only when the
 		// mark has moved.
 		seat, moved, err := b.closeRound(ctx, reg, me)
+		if guessed && errors.Is(err, ErrMismatch) {
+			moved, err = true, nil // those may be inside since
+		}
 		if seat != nil || err != nil {
 			return seat, err
 		}
@@ -149,11 +157,9 @@ func (b *barrier) closeRound(ctx context.Context, reg *register, me backend.Leas
 	version, err := b.c.backend.Store(ctx, b.place, data, reg.version, ids(chosen)...)
 	switch {
 	case err == nil:
-		seat := next.seating(me.ID())
-		if seat != nil {
-			seat.version = version
-		}
-		return seat, true, nil
+		next.version, next.rounds[len(next.rounds)-1].version = version, version
+		b.c.registers.keep(b.place, next)
+		return next.seating(me.ID()), true, nil
 	case errors.Is(err, backend.ErrConflict), errors.Is(err, ErrUnavailable):
 		return nil, true, nil // perhaps done, or by another; the list will tell
 	default:
@@ -254,7 +260,11 @@ func (b *barrier) tidyAfter(ctx context.Context) {
 
 // remove is the rest of tidy for who has seen the empty line.
 func (b *barrier) remove(ctx context.Context, version backend.Version) {
-	if _, err := b.c.backend.Store(ctx, b.place, nil, version); errors.Is(err, backend.ErrConflict) {
+	none, err := b.c.backend.Store(ctx, b.place, nil, version)
+	switch {
+	case err == nil:
+		b.c.registers.keep(b.place, &register{version: none, absent: true})
+	case errors.Is(err, backend.ErrConflict):
 		b.tidyAfter(ctx)
 	}
 }

@@ -21,7 +21,8 @@ const maxParties = 6 // entries in a model; a set of them is a bit mask
 type modelPC uint8
 
 const (
-	pcIdle modelPC = iota
+	pcIdle    modelPC = iota
+	pcGuessed         // has seen the register, and is yet to arrive
 	pcLoad
 	pcObserve
 	pcStore
@@ -61,6 +62,7 @@ type modelState struct {
 	crashes  uint8
 	cancels  uint8
 	losses   uint8
+	guesses  uint8
 	broken   bool // somebody was counted twice
 }
 
@@ -68,6 +70,7 @@ type modelState struct {
 type model struct {
 	n, procs                 int
 	crashes, cancels, losses uint8
+	guesses                  uint8 // begin with a register seen earlier
 	noAlive, noWithdraw      bool
 }
 
@@ -126,11 +129,20 @@ func (m model) steps(s modelState, visit func(next modelState, trouble bool)) {
 		if p.pc == pcDone || p.pc == pcCrashed {
 			continue
 		}
-		if p.pc == pcIdle {
-			if i == 0 || s.procs[i-1].pc != pcIdle { // they are alike: arrive in order
+		if p.pc <= pcGuessed {
+			if p.pc == pcIdle && s.guesses < m.guesses {
+				next := s
+				next.guesses++
+				next.procs[i] = modelProc{pc: pcGuessed, reg: s.reg}
+				visit(next, false)
+			}
+			if i == 0 || s.procs[i-1].pc > pcGuessed { // they are alike: arrive in order
 				next := s
 				next.line |= bit(i)
 				next.procs[i].pc = pcLoad
+				if p.pc == pcGuessed {
+					next.procs[i].pc = pcObserve
+				}
 				visit(next, false)
 			}
 			continue
@@ -226,10 +238,10 @@ func (m model) step(s modelState, i int, visit func(modelState, bool)) {
 			return
 		case s.line&p.round != 0:
 			p.looked = true
-		case s.line != 0:
-			p.pc = pcDone
 		case p.looked:
 			p.pc = pcTidyLoad
+		case s.line != 0:
+			p.pc = pcDone
 		default:
 			p.pc = pcTidyStore
 		}
@@ -314,10 +326,15 @@ func TestBarrierModel(t *testing.T) {
 		{n: 3, procs: 4, cancels: 1},
 		{n: 2, procs: 4, crashes: 1, cancels: 1},
 		{n: 3, procs: 4, crashes: 1, cancels: 1, losses: 1},
+		{n: 1, procs: 3, crashes: 1, cancels: 1, losses: 1, guesses: 2},
+		{n: 2, procs: 3, crashes: 1, cancels: 1, losses: 1, guesses: 3},
+		{n: 2, procs: 4, cancels: 1, guesses: 2},
 	}
 	if *largeModels {
 		models = append(models,
 			model{n: 2, procs: 4, crashes: 2, cancels: 2, losses: 1},
+			model{n: 2, procs: 4, crashes: 1, cancels: 1, losses: 1, guesses: 2},
+			model{n: 3, procs: 4, crashes: 1, cancels: 1, guesses: 2},
 			model{n: 2, procs: 5, cancels: 1},
 			model{n: 2, procs: 5, crashes: 1},
 			model{n: 3, procs: 5, crashes: 1, cancels: 1})

@@ -61,5 +61,9 @@ func (r *Round) Leave(ctx context.Context) error {
 		if err := b.c.backend.Gone(ctx, b.place, id); err != nil {
 			return b.fail(op, err)
 		}
+		if len(inside) == 1 {
+			b.tidyAfter(ctx)
+			return nil
+		}
 	}
 }

@@ -56,14 +56,14 @@ func (b *barrier) load(ctx context.Context, since backend.Version) (*register, e
 	if err != nil {
 		return nil, err
 	}
-	if v.Data == nil {
-		return &register{version: v.Version, absent: true}, nil
-	}
 	return b.c.registers.get(b.place, v)
 }
 
 func parseRegister(v backend.Value) (*register, error) {
-	reg := &register{version: v.Version}
+	reg := &register{version: v.Version, absent: v.Data == nil}
+	if reg.absent {
+		return reg, nil
+	}
 	text, ok := strings.CutPrefix(string(v.Data), registerHeader)
 	mark, rounds, _ := strings.Cut(text, "\n")
 	if ok {
@@ -105,36 +105,6 @@ func parseRound(line string) []Member {
 		members = append(members, m)
 	}
 	return members
-}
-
-// A registerCache keeps the last registers that a client has read. When a round
-// closes, all its members in this client read the same one: it is decoded once.
-type registerCache struct {
-	mu   sync.Mutex
-	last [4]cachedRegister
-	next int
-}
-
-type cachedRegister struct {
-	place backend.Place
-	reg   *register
-}
-
-func (c *registerCache) get(p backend.Place, v backend.Value) (*register, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, known := range c.last {
-		if known.place == p && known.reg.version == v.Version {
-			return known.reg, nil
-		}
-	}
-	reg, err := parseRegister(v)
-	if err != nil {
-		return nil, err
-	}
-	c.last[c.next] = cachedRegister{p, reg}
-	c.next = (c.next + 1) % len(c.last)
-	return reg, nil
 }
 
 // with returns the register with one more round, and without those that nobody

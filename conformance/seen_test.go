@@ -57,6 +57,8 @@ var seenBy = map[string]string{
 	`,
 	"GoneReturnsEarly": `
 		Gone: Waits Many
+		Barrier: SecondRound
+		Rounds: ManyCancel? MoreThanParties? AtSpeed? AtOnce?
 	`,
 	"DeafGone": `
 		Gone: ThenObserve? Waits CancelledWaiter Many ThenObserve?

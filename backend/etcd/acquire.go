@@ -322,11 +322,12 @@ func newFinding(r *clientv3.TxnResponse, at int) *finding {
 // wait returns when it is time to look again.
 func (l *lease) wait(ctx context.Context, v view) error {
 	if len(v.ahead) > 1 {
-		return l.b.await(ctx, watched{key: l.at.line, prefix: true, only: v.ahead,
+		_, err := l.b.follow(ctx, watched{key: l.at.line, prefix: true, only: v.ahead,
 			check: func(ctx context.Context, _ int64) (bool, int64, error) {
 				now, err := l.look(ctx)
 				return !slices.Equal(now.ahead, v.ahead), now.rev, err
 			}}, v.rev)
+		return err
 	}
 	// What this client itself has in line tells without a watch.
 	if n, changed := l.neighbour(v.ahead[0]); n != nil {
@@ -338,7 +339,8 @@ func (l *lease) wait(ctx context.Context, v view) error {
 			return why(ctx)
 		}
 	}
-	return l.b.await(ctx, watched{key: v.ahead[0], check: l.blocked(v.ahead[0])}, v.rev)
+	_, err := l.b.follow(ctx, watched{key: v.ahead[0], check: l.blocked(v.ahead[0])}, v.rev)
+	return err
 }
 
 // blocked checks whether the entry that l waits for is still the same.

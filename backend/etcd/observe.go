@@ -18,17 +18,22 @@ func (b *Backend) Observe(ctx context.Context, p backend.Place, since backend.Ve
 	}
 	defer stop()
 	at := b.place(p)
-	w := watched{key: at.line, prefix: true, check: func(ctx context.Context, _ int64) (bool, int64, error) {
-		roster, rev, err := b.roster(ctx, at)
-		return roster.Version != since, rev, err
-	}}
+	if since == "" {
+		roster, _, err := b.roster(ctx, at)
+		return roster, err
+	}
 	for {
-		roster, rev, err := b.roster(ctx, at)
+		roster := backend.Roster{Version: since}
+		err := b.await(ctx, watched{key: at.line, prefix: true,
+			check: func(ctx context.Context, _ int64) (_ bool, rev int64, err error) {
+				roster, rev, err = b.roster(ctx, at)
+				return roster.Version != since, rev, err
+			}})
+		if err == nil && roster.Version == since { // an event came: what is it like now?
+			roster, _, err = b.roster(ctx, at)
+		}
 		if err != nil || roster.Version != since {
 			return roster, err
-		}
-		if err := b.await(ctx, w, rev); err != nil {
-			return backend.Roster{}, err
 		}
 	}
 }
@@ -97,22 +102,22 @@ func (b *Backend) Gone(ctx context.Context, p backend.Place, id string) error {
 	}
 	defer stop()
 	key, of := entryKey(b.place(p).line, id)
-	for {
-		var r *clientv3.GetResponse
-		err := b.do(ctx, func(ctx context.Context) (err error) {
-			r, err = b.client.Get(ctx, key, clientv3.WithKeysOnly())
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		if len(r.Kvs) == 0 || r.Kvs[0].CreateRevision != of {
-			return nil
-		}
-		w := b.oneKey(key, true)
-		w.gone = true
-		if err := b.await(ctx, w, r.Header.Revision); err != nil {
-			return err
-		}
+	w := watched{
+		key: key,
+		event: func(e *clientv3.Event) bool {
+			return e.Type == clientv3.EventTypeDelete || e.Kv.CreateRevision != of
+		},
+		check: func(ctx context.Context, _ int64) (bool, int64, error) {
+			var r *clientv3.GetResponse
+			err := b.do(ctx, func(ctx context.Context) (err error) {
+				r, err = b.client.Get(ctx, key, clientv3.WithKeysOnly())
+				return err
+			})
+			if err != nil {
+				return false, 0, err
+			}
+			return len(r.Kvs) == 0 || r.Kvs[0].CreateRevision != of, r.Header.Revision, nil
+		},
 	}
+	return b.await(ctx, w)
 }

@@ -47,26 +47,50 @@ func (b *Backend) Load(ctx context.Context, p backend.Place, since backend.Versi
 		return backend.Value{}, err
 	}
 	defer stop()
-	at := b.place(p)
-	for {
-		r, err := b.loads.get(ctx, at.register(), func(ctx context.Context) (r *clientv3.GetResponse, err error) {
-			err = b.do(ctx, func(ctx context.Context) (err error) {
-				r, err = b.client.Get(ctx, at.register())
-				return err
-			})
-			return r, err
-		})
-		if err != nil {
-			return backend.Value{}, err
-		}
-		if v, _ := register(r.Kvs); v.Version != since {
-			v.Data = slices.Clone(v.Data) // it may be shared
-			return v, nil
-		}
-		if err := b.await(ctx, b.oneKey(at.register(), len(r.Kvs) == 1), r.Header.Revision); err != nil {
-			return backend.Value{}, err
-		}
+	key := b.place(p).register()
+	if since == "" {
+		v, _, err := b.load(ctx, key)
+		return v, err
 	}
+	// Whoever has seen a version most often waits for the next. That is watched
+	// for before it is looked for, and a change brings its value along.
+	v := backend.Value{Version: since}
+	next := watched{
+		key: key,
+		event: func(e *clientv3.Event) bool {
+			var kvs []*mvccpb.KeyValue
+			if e.Type == clientv3.EventTypePut {
+				kvs = append(kvs, e.Kv)
+			}
+			v, _ = register(kvs)
+			return v.Version != since
+		},
+		check: func(ctx context.Context, _ int64) (changed bool, now int64, err error) {
+			v, now, err = b.load(ctx, key)
+			return v.Version != since, now, err
+		},
+	}
+	if err := b.await(ctx, next); err != nil {
+		return backend.Value{}, err
+	}
+	return v, nil
+}
+
+// load reads a register, and says at which revision of the store.
+func (b *Backend) load(ctx context.Context, key string) (backend.Value, int64, error) {
+	r, err := b.loads.get(ctx, key, func(ctx context.Context) (r *clientv3.GetResponse, err error) {
+		err = b.do(ctx, func(ctx context.Context) (err error) {
+			r, err = b.client.Get(ctx, key)
+			return err
+		})
+		return r, err
+	})
+	if err != nil {
+		return backend.Value{}, 0, err
+	}
+	v, _ := register(r.Kvs)
+	v.Data = slices.Clone(v.Data) // it may be shared
+	return v, r.Header.Revision, nil
 }
 
 // register reads a register from the answer to a Get, with the tag of its Store.

@@ -16,7 +16,9 @@ type watched struct {
 	key    string
 	prefix bool     // all keys below key
 	only   []string // those of them; nil: all
-	gone   bool     // deletions alone
+
+	// event looks at a change and reports whether it ends the wait; nil: each does.
+	event func(*clientv3.Event) bool
 
 	// check looks whether something changed after revision rev, and at which
 	// revision it looked.
@@ -24,36 +26,35 @@ type watched struct {
 }
 
 func (w watched) hit(e *clientv3.Event) bool {
-	if w.gone && e.Type != clientv3.EventTypeDelete {
+	if w.only != nil && !slices.Contains(w.only, string(e.Kv.Key)) {
 		return false
 	}
-	return w.only == nil || slices.Contains(w.only, string(e.Kv.Key))
+	return w.event == nil || w.event(e)
 }
 
-// oneKey watches a key that was there, or was not.
-func (b *Backend) oneKey(key string, there bool) watched {
-	return watched{key: key, check: func(ctx context.Context, rev int64) (bool, int64, error) {
-		var r *clientv3.GetResponse
-		err := b.do(ctx, func(ctx context.Context) (err error) {
-			r, err = b.client.Get(ctx, key, clientv3.WithKeysOnly())
+// await returns nil once a check or an event has found a change. It watches
+// before it looks, so that a change that comes later costs no further request.
+func (b *Backend) await(ctx context.Context, w watched) error {
+	for {
+		changed, err := b.follow(ctx, w, never)
+		if err != nil || changed {
 			return err
-		})
-		if err != nil {
-			return false, 0, err
 		}
-		is := len(r.Kvs) == 1
-		return is != there || is && r.Kvs[0].ModRevision > rev, r.Header.Revision, nil
-	}}
+		// The watch broke. If etcd cannot be reached it is the check that says so.
+		if changed, _, err = w.check(ctx, 0); err != nil || changed {
+			return err
+		}
+	}
 }
 
-// await returns nil when it is time to look again: after a change later than
-// revision rev, and after a watch that broke. It promises nothing about what a
-// look will find.
+// follow returns without an error when it is time to look again: after a change
+// later than revision rev, which it reports, and after a watch that broke. With
+// never as rev it begins with a check.
 //
 // The watch has no start revision. etcd serves one that begins in the past
 // only at the next of its 100 ms ticks; one that begins now is live at once.
 // What happened before it was created is found by a check.
-func (b *Backend) await(ctx context.Context, w watched, rev int64) error {
+func (b *Backend) follow(ctx context.Context, w watched, rev int64) (changed bool, err error) {
 	watching, cancel := context.WithCancel(b.watching(ctx))
 	defer cancel()
 	opts := []clientv3.OpOption{clientv3.WithCreatedNotify()}
@@ -72,13 +73,13 @@ func (b *Backend) await(ctx context.Context, w watched, rev int64) error {
 		select {
 		case r, open := <-events:
 			if !open || r.Err() != nil {
-				return b.broken(ctx, stream, r.Err())
+				return false, b.broken(ctx, stream, r.Err())
 			}
 			b.hear()
 			check = r.Created && r.Header.Revision > rev
 			for _, e := range r.Events {
 				if e.Kv.ModRevision > rev && w.hit(e) {
-					return nil
+					return true, nil
 				}
 			}
 		case <-again.C:
@@ -86,12 +87,12 @@ func (b *Backend) await(ctx context.Context, w watched, rev int64) error {
 			ticks++
 			check = ticks%3 == 0 || b.clock()-time.Duration(b.heard.Load()) > b.info.Expiry/3
 		case <-ctx.Done():
-			return why(ctx)
+			return false, why(ctx)
 		}
 		if check {
 			changed, now, err := w.check(ctx, rev)
 			if err != nil || changed {
-				return err
+				return changed, err
 			}
 			rev = max(rev, now)
 		}
