@@ -92,9 +92,11 @@ func (h *harness) suite() conformance.Harness {
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	conformance.Run(t, newHarness(testenv.SharedEtcd(t)).suite())
 }
 
 func TestConformanceThreeNodes(t *testing.T) {
+	t.Parallel()
 	conformance.Run(t, newHarness(testenv.SharedEtcd(t, testenv.Nodes(3))).suite())
 }
