@@ -14,9 +14,9 @@ import (
 	"github.com/gocoord/coord/backend"
 )
 
-// patienceAfter is for how long a failed Acquire waits for its entry to be
-// removed, so that it is normally gone on return. After that the removal goes
-// on in the background.
+// patienceAfter is for how long a failed Acquire waits for the answer that it
+// has an entry, and then for that to be removed, so that it is normally gone on
+// return. After that the removal goes on in the background.
 const patienceAfter = 100 * time.Millisecond
 
 // Acquire implements backend.Backend. Uncontended, it makes one request.
@@ -51,14 +51,9 @@ func (s *session) acquire(ctx context.Context, p backend.Place, c backend.Claim)
 	if err != nil {
 		return nil, err
 	}
-	endless := ctx.Done() == nil
-	ctx, stop := join(ctx, s.ctx)
-	defer stop()
-	v, err := l.enter(ctx, endless)
-	for err == nil && len(v.ahead) > 0 {
-		if err = l.wait(ctx, v); err == nil {
-			v, err = l.look(ctx)
-		}
+	v, err := l.enter(ctx)
+	if err == nil && len(v.ahead) > 0 {
+		err = l.stay(ctx, v)
 	}
 	if err == nil {
 		err = l.admit(ctx)
@@ -71,6 +66,22 @@ func (s *session) acquire(ctx context.Context, p backend.Place, c backend.Claim)
 		return nil, err
 	}
 	return l, nil
+}
+
+// stay waits in line until nobody is ahead.
+func (l *lease) stay(ctx context.Context, v view) error {
+	ctx, stop := join(ctx, l.s.ctx)
+	defer stop()
+	for len(v.ahead) > 0 {
+		err := l.wait(ctx, v)
+		if err == nil {
+			v, err = l.look(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // unused reports whether the session turned out to be gone before the claim was
@@ -87,52 +98,35 @@ type view struct {
 	ahead []string // keys; none means that the claim is admitted
 }
 
-// enter puts the claim in line. The request outlives ctx: once it is on its way
-// only its answer tells whether there is an entry to remove.
-func (l *lease) enter(ctx context.Context, endless bool) (view, error) {
+// enter puts the claim in line. Only the answer to that tells whether there is
+// an entry to remove, so the request outlives ctx by a moment.
+func (l *lease) enter(ctx context.Context) (view, error) {
 	put := l.queue
 	if l.claim.NoWait && l.claim.Mode != backend.Presence {
 		put = l.try
 	}
-	l.busy = make(chan struct{})
-	if endless { // then there is nothing to leave it for
-		defer close(l.busy)
-		return put(ctx)
+	if ctx.Done() == nil {
+		return put(ctx, l.s.ctx)
 	}
-	type result struct {
-		view
-		err error
+	live, cancel := context.WithCancel(l.s.ctx)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(patienceAfter, cancel) })
+	defer stop()
+	v, err := put(ctx, live)
+	if err != nil && ctx.Err() != nil {
+		err = why(ctx)
 	}
-	done := make(chan result)
-	left := make(chan struct{})
-	if !l.b.spawn(func() {
-		defer close(l.busy)
-		v, err := put(ctx)
-		select {
-		case done <- result{v, err}:
-		case <-left:
-		}
-	}) {
-		close(l.busy)
-		return view{}, backend.ErrClosed
-	}
-	select {
-	case r := <-done:
-		return r.view, r.err
-	case <-ctx.Done():
-		close(left)
-		return view{}, why(ctx)
-	}
+	return v, err
 }
 
 // queue appends the claim to the line, and reads in the same transaction who
 // was there before. The key stays the same over repeats of the request.
-func (l *lease) queue(ctx context.Context) (view, error) {
+func (l *lease) queue(ctx, live context.Context) (view, error) {
 	then := []clientv3.Op{l.put()}
 	if l.claim.Mode != backend.Presence {
 		then = []clientv3.Op{l.ahead(0), then[0]}
 	}
-	r, err := l.enqueue(ctx, []clientv3.Cmp{absent(l.key), l.unbarred()}, then, []clientv3.Op{l.own()})
+	r, err := l.enqueue(ctx, live, []clientv3.Cmp{absent(l.key), l.unbarred()}, then, []clientv3.Op{l.own()})
 	if err != nil {
 		return view{}, err
 	}
@@ -142,7 +136,7 @@ func (l *lease) queue(ctx context.Context) (view, error) {
 			if l.claim.Mode == backend.Presence {
 				return view{}, nil
 			}
-			return l.look(ctx)
+			return l.look(live)
 		}
 		return view{}, l.vanished()
 	}
@@ -150,17 +144,17 @@ func (l *lease) queue(ctx context.Context) (view, error) {
 	if l.claim.Mode == backend.Presence {
 		return view{rev: r.Header.Revision}, nil
 	}
-	return l.judge(ctx, r.Header.Revision, r.Responses[0].GetResponseRange().Kvs)
+	return l.judge(live, r.Header.Revision, r.Responses[0].GetResponseRange().Kvs)
 }
 
 // try appends the claim to the line if it is admitted there at once, and
 // otherwise changes nothing. The line may have lost entries since it was
 // looked at, but it must not have got others.
-func (l *lease) try(ctx context.Context) (view, error) {
+func (l *lease) try(ctx, live context.Context) (view, error) {
 	l.careful = true
 	unchanged := absent(l.at.line).WithPrefix()
 	for {
-		r, err := l.enqueue(ctx, []clientv3.Cmp{absent(l.key), l.unbarred(), unchanged},
+		r, err := l.enqueue(ctx, live, []clientv3.Cmp{absent(l.key), l.unbarred(), unchanged},
 			[]clientv3.Op{l.put()}, []clientv3.Op{l.own(), l.ahead(0)})
 		if err != nil {
 			return view{}, err
@@ -173,7 +167,7 @@ func (l *lease) try(ctx context.Context) (view, error) {
 			l.queued(found[0].CreateRevision) // an earlier try did
 			return view{}, nil
 		}
-		v, err := l.judge(ctx, r.Header.Revision, r.Responses[1].GetResponseRange().Kvs)
+		v, err := l.judge(live, r.Header.Revision, r.Responses[1].GetResponseRange().Kvs)
 		if err != nil {
 			return view{}, err
 		}
@@ -185,8 +179,8 @@ func (l *lease) try(ctx context.Context) (view, error) {
 }
 
 // enqueue makes the transaction that puts the claim in line.
-func (l *lease) enqueue(ctx context.Context, conditions []clientv3.Cmp, then, otherwise []clientv3.Op) (r *clientv3.TxnResponse, err error) {
-	err = l.b.repeat(ctx, l.s.ctx, func(ctx context.Context) (err error) {
+func (l *lease) enqueue(ctx, live context.Context, conditions []clientv3.Cmp, then, otherwise []clientv3.Op) (r *clientv3.TxnResponse, err error) {
+	err = l.b.repeat(ctx, live, func(ctx context.Context) (err error) {
 		r, err = l.b.txn(ctx, conditions, then, otherwise)
 		if err != nil && temporary(err) {
 			l.doubt = true

@@ -83,25 +83,22 @@ const recordFormat = 1
 // else that a client does to ask for a lock.
 func encode(c backend.Claim, since time.Time) string {
 	v := make([]byte, 0, 96+len(c.Owner)+2*len(c.Data))
-	v = fmt.Appendf(v, `{"coord":%d,"mode":"%s"`, recordFormat, c.Mode)
-	number := func(name string, n int64) {
-		if n != 0 {
-			v = append(v, `,"`+name+`":`...)
-			v = strconv.AppendInt(v, n, 10)
-		}
+	v = strconv.AppendInt(append(v, `{"coord":`...), recordFormat, 10)
+	v = append(append(append(v, `,"mode":"`...), c.Mode.String()...), '"')
+	if c.Weight != 0 {
+		v = strconv.AppendInt(append(v, `,"weight":`...), c.Weight, 10)
 	}
-	number("weight", c.Weight)
-	number("limit", c.Limit)
+	if c.Limit != 0 {
+		v = strconv.AppendInt(append(v, `,"limit":`...), c.Limit, 10)
+	}
 	if c.Owner != "" {
-		v = append(v, `,"owner":`...)
-		v = appendString(v, c.Owner)
+		v = appendString(append(v, `,"owner":`...), c.Owner)
 	}
 	if len(c.Data) > 0 {
-		v = append(v, `,"data":"`...)
-		v = base64.StdEncoding.AppendEncode(v, c.Data)
+		v = base64.StdEncoding.AppendEncode(append(v, `,"data":"`...), c.Data)
 		v = append(v, '"')
 	}
-	number("since", since.UnixMilli())
+	v = strconv.AppendInt(append(v, `,"since":`...), since.UnixMilli(), 10)
 	return string(append(v, '}'))
 }
 

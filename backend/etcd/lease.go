@@ -24,11 +24,10 @@ type lease struct {
 	since time.Time
 	done  chan struct{}
 
-	// Those are the claimant's alone until busy is closed.
-	busy    chan struct{} // closed once the put is answered or given up
-	token   uint64        // 0: no entry is known of; set under b.mu
-	careful bool          // there are keys about that only look like claims
-	doubt   bool          // a put went unanswered and may be carried out late
+	// Those are the claimant's alone until Acquire returns.
+	token   uint64 // 0: no entry is known of; set under b.mu
+	careful bool   // there are keys about that only look like claims
+	doubt   bool   // a put went unanswered and may be carried out late
 
 	// Guarded by b.mu.
 	claim   backend.Claim
@@ -201,18 +200,13 @@ func (l *lease) abandon() {
 	l.b.mu.Lock()
 	l.endLocked(backend.ErrReleased)
 	l.b.mu.Unlock()
+	if l.token == 0 && !l.doubt {
+		l.forget()
+		return
+	}
 	removed := make(chan struct{})
 	if !l.b.spawn(func() {
 		defer close(removed)
-		select {
-		case <-l.busy:
-		case <-l.s.ctx.Done():
-			return // the entry goes with the session
-		}
-		if l.token == 0 && !l.doubt {
-			l.forget()
-			return
-		}
 		_ = l.remove(l.s.ctx)
 	}) {
 		return

@@ -50,6 +50,5 @@ func modified(key string, rev int64) clientv3.Cmp {
 
 // txn makes a transaction.
 func (b *Backend) txn(ctx context.Context, conditions []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
-	r, err := b.client.Do(ctx, clientv3.OpTxn(conditions, then, otherwise))
-	return r.Txn(), err
+	return b.client.Txn(ctx).If(conditions...).Then(then...).Else(otherwise...).Commit()
 }
