@@ -100,11 +100,8 @@ func BenchmarkLock(b *testing.B) {
 
 // BenchmarkLockOfServer is the same in the process that serves.
 func BenchmarkLockOfServer(b *testing.B) {
-	c := opened(b, b.TempDir()+"/s")
+	c := serving(b, b.TempDir()+"/s")
 	ctx, place := context.Background(), mutex("a")
-	for c.server.Load() == nil {
-		time.Sleep(time.Millisecond)
-	}
 	b.ReportAllocs()
 	for b.Loop() {
 		l, err := c.Acquire(ctx, place, exclusive)
@@ -191,6 +188,36 @@ func BenchmarkHandOver(b *testing.B) {
 			}
 		}, func() { other.ask("turning", "flocks") }, other)
 	})
+}
+
+// BenchmarkOneHandOver is from the call of Release to the grant of the process
+// that waits, by the clock that all processes of a host share. A third serves.
+func BenchmarkOneHandOver(b *testing.B) {
+	path := b.TempDir() + "/s"
+	helping(b, path)
+	c, other := opened(b, path), helping(b, path)
+	ctx := context.Background()
+	var took time.Duration
+	n := 0
+	for b.Loop() {
+		l, err := c.Acquire(ctx, mutex("a"), exclusive)
+		if err != nil {
+			b.Fatal(err)
+		}
+		other.tell("stamp a")
+		inLine(b, c, "a", 2)
+		began := monotonic()
+		if err := l.Release(ctx); err != nil {
+			b.Fatal(err)
+		}
+		granted, err := strconv.ParseInt(other.hears("stamped"), 10, 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		took += time.Duration(granted - began)
+		n++
+	}
+	b.ReportMetric(float64(took.Nanoseconds())/float64(n), "ns/hand-over")
 }
 
 // takeTurns counts what this process and the other one do in the time.

@@ -104,7 +104,7 @@ func (b *Backend) await(ctx context.Context, c *call) (*reply, error) {
 			if b.link != nil {
 				b.link.request(&request{op: opCancel, number: c.number})
 			}
-		case opStore:
+		case opStore, opPlaces, opPing:
 			delete(b.calls, c.number)
 		default:
 			c.detach = true // goes on in the background

@@ -27,7 +27,9 @@ const (
 
 type op uint8
 
-// What clients ask for, and what servers answer.
+// What clients ask for, and what servers answer. New ones go to the end: an
+// opFail has to mean the same in all versions, so that one can say that it is
+// not the other.
 const (
 	opHello     op = iota + 1 // member and the claims it goes on with
 	opAcquire                 // answered when admitted
@@ -43,7 +45,7 @@ const (
 	opBye                     // the client closes
 	opOK                      // an answer
 	opFail                    // an answer: an error
-	lastOp
+	opPlaces                  //
 )
 
 // A request is what a client asks of a server. Its number is that of its call;
@@ -72,6 +74,7 @@ type reply struct {
 	data   []byte          // opLoad
 	roster []backend.Entry // opObserve
 	held   []uint64        // opHello: the claims that the server knows and has admitted
+	places []backend.Place // opPlaces
 	code   code            // opFail
 	text   string          // opFail
 }
@@ -136,6 +139,10 @@ func (r *reply) append(b []byte) []byte {
 		b = binary.AppendUvarint(b, uint64(len(r.roster)))
 		for i := range r.roster {
 			b = appendEntry(b, &r.roster[i])
+		}
+		b = binary.AppendUvarint(b, uint64(len(r.places)))
+		for _, p := range r.places {
+			b = appendPlace(b, p)
 		}
 		return b
 	})
@@ -228,7 +235,7 @@ func parseRequest(b []byte) (request, error) {
 		for range r.count() {
 			q.alive = append(q.alive, r.text())
 		}
-	case opCancel, opPing, opBye:
+	case opCancel, opPing, opBye, opPlaces:
 	default:
 		r.fail()
 	}
@@ -246,6 +253,9 @@ func parseReply(b []byte) (reply, error) {
 		a.token, a.ver, a.data, a.held = r.uvarint(), backend.Version(r.text()), r.data(), r.numbers()
 		for range r.count() {
 			a.roster = append(a.roster, r.entry())
+		}
+		for range r.count() {
+			a.places = append(a.places, r.place())
 		}
 	default:
 		r.fail()

@@ -21,10 +21,12 @@ var (
 		{op: opObserve, number: 300, place: aPlace, ver: "x"}, {op: opLoad, place: aPlace}, {op: opGone, place: aPlace, id: "id"},
 		{op: opStore, number: 1 << 60, place: aPlace, ver: "0", data: []byte("data"), alive: []string{"a", "b"}},
 		{op: opStore, place: aPlace}, {op: opCancel, number: 5}, {op: opPing}, {op: opBye, number: 9},
+		{op: opPlaces, number: 10},
 	}
 	replies = []reply{
 		{op: opOK, number: 1, token: 1 << 62}, {op: opOK, ver: "v", data: []byte{}}, {op: opOK, held: []uint64{4, 5}},
 		{op: opOK, roster: []backend.Entry{{ID: "x", Token: 7, Claim: aClaim, Since: time.Unix(3, 4), Admitted: true}, {ID: "y"}}},
+		{op: opOK, number: 5, places: []backend.Place{aPlace, {Kind: backend.Latch}}},
 		{op: opFail, number: 3, code: 2, text: "no"},
 	}
 )

@@ -19,6 +19,9 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
 	"github.com/gocoord/coord/backend"
 )
 
@@ -35,7 +38,12 @@ func TestMain(m *testing.M) {
 		echo(path)
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
 }
 
 var (
@@ -127,6 +135,19 @@ func (h *helper) do(command, name, arg string) {
 				h.say("lost %s %v", name, err)
 			}
 		}()
+	case "stamp": // lock, say when that was, and unlock
+		go func() {
+			l, err := h.b.Acquire(context.Background(), mutex(name), exclusive)
+			at := monotonic()
+			if err == nil {
+				err = l.Release(context.Background())
+			}
+			if err != nil {
+				h.say("failed %v", err)
+				return
+			}
+			h.say("stamped %d", at)
+		}()
 	case "unlock":
 		if err := h.lease(name).Release(context.Background()); err != nil {
 			h.say("failed %v", err)
@@ -178,6 +199,15 @@ func (h *helper) do(command, name, arg string) {
 		n, _ := strconv.Atoi(arg)
 		h.loops.Go(func() { h.contend(name, n) })
 	}
+}
+
+// monotonic reads the clock that all processes of the host share.
+func monotonic() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		panic(err)
+	}
+	return ts.Nano()
 }
 
 // turns takes a lock again and again, for a benchmark.

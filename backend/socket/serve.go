@@ -184,12 +184,17 @@ func (s *session) handle(out outlet, q *request) (ended bool) {
 			cancel()
 		}
 		s.mu.Unlock()
+	case opPlaces:
+		places, err := s.server.host.Backend().Places(s.server.ctx)
+		s.reply(out, &reply{op: opOK, number: q.number, places: places}, err)
 	case opPing:
 		s.answer(out, q.number, nil)
 	case opBye:
 		s.bury()
 		s.answer(out, q.number, nil)
 		return true
+	default: // nobody must wait for an answer that does not come
+		s.answer(out, q.number, fmt.Errorf("%w: %w", backend.ErrInvalid, errFrame))
 	}
 	return false
 }

@@ -19,11 +19,19 @@ import (
 // pair is a client of this process's that serves, and one that does not.
 func pair(t *testing.T) (path string, server, client *Backend) {
 	path = socketPath(t)
-	server = opened(t, path)
-	for server.server.Load() == nil {
-		time.Sleep(time.Millisecond)
-	}
+	server = serving(t, path)
 	return path, server, opened(t, path)
+}
+
+// serving opens the first client of a path, which serves by the time that it
+// is open.
+func serving(t testing.TB, path string) *Backend {
+	t.Helper()
+	b := opened(t, path)
+	if b.server.Load() == nil {
+		t.Fatal("the first client does not serve")
+	}
+	return b
 }
 
 func acquired(t *testing.T, b *Backend, name string) backend.Lease {
@@ -343,10 +351,8 @@ func TestMuteServer(t *testing.T) {
 // damaged may be somebody's.
 func TestJournalDamage(t *testing.T) {
 	path := socketPath(t)
-	server, client := opened(t, path), opened(t, path)
-	for server.server.Load() == nil {
-		time.Sleep(time.Millisecond)
-	}
+	server := serving(t, path)
+	client := opened(t, path)
 	l := acquired(t, client, "a")
 	journal := layout{path: path}.journal()
 	whole, err := os.ReadFile(journal)

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -199,11 +200,15 @@ func TestStatus(t *testing.T) {
 // TestStatusOfAll lists what is in use where the service can tell.
 func TestStatusOfAll(t *testing.T) {
 	t.Parallel()
-	s := setup{url: etcdURL(t)}
-	p := s.start(t, "lock", "a/b c", "--", "sh", "-c", "echo held; read line; exit 0")
-	p.prints("held", 1)
-	if out := s.output(t, 0, "status"); !strings.Contains(out, `lock "a/b c"`) {
-		t.Errorf("status prints %q", out)
+	for _, url := range []string{etcdURL(t), serviceURL(t)} {
+		s := setup{url: url}
+		p := s.start(t, "lock", "a/b c", "--", "sh", "-c", "echo held; read line; exit 0")
+		p.prints("held", 1)
+		if out := s.output(t, 0, "status"); !strings.Contains(out, `lock "a/b c"`) {
+			t.Errorf("status of %s prints %q", url, out)
+		}
+		_ = p.in.Close()
+		p.mustEnd(0)
 	}
 }
 
@@ -237,6 +242,14 @@ func TestDoctor(t *testing.T) {
 	if out := (setup{url: etcdURL(t)}).output(t, 0, "doctor"); !strings.Contains(out, "version 3.") {
 		t.Errorf("the doctor does not know the version:\n%s", out)
 	}
+	served := setup{url: serviceURL(t)}
+	p := served.start(t, "lock", "x", "--", "sh", "-c", "echo held; read line; exit 0")
+	p.prints("held", 1)
+	if out := served.output(t, 0, "doctor"); !strings.Contains(out, fmt.Sprintf("✓ server: process %d ", p.cmd.Process.Pid)) || !strings.Contains(out, "✓ rights: mode 0600") {
+		t.Errorf("the doctor does not know who serves:\n%s", out)
+	}
+	_ = p.in.Close()
+	p.mustEnd(0)
 	for _, c := range []struct{ url, says string }{
 		{"etcd://127.0.0.1:1/x?dial_timeout=100ms", "✗ connection"},
 		{"etcd://127.0.0.1:1/x?ttl=x", "✗ URL"},
