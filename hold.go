@@ -91,7 +91,8 @@ func (h *Hold) Context(parent context.Context) (context.Context, context.CancelF
 
 // Downgrade turns a writer's hold into a reader's, in place: waiting readers
 // join it, and no writer gets in between. It is ErrInvalid for a hold that is
-// neither.
+// neither. After any other error the hold may be a reader's already: do not
+// write under it any more. It can be asked for again.
 func (h *Hold) Downgrade(ctx context.Context) error {
 	const op = "downgrade"
 	if h.place.Kind != backend.RWMutex && h.place.Kind != backend.Mutex {

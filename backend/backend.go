@@ -101,7 +101,8 @@ type Lease interface {
 
 	// Downgrade turns an Exclusive claim into a Shared one in place: the
 	// entry keeps its position, so nobody writes in between. It is ErrInvalid
-	// for other modes, and does nothing for one that is Shared already.
+	// for other modes, and does nothing for one that is Shared already. After an
+	// error it may be done all the same, and can be asked for again.
 	Downgrade(ctx context.Context) error
 
 	// Withdraw releases the lease provided that the register of its place is
@@ -142,7 +143,7 @@ type Entry struct {
 	Admitted bool      // the rule admits it
 }
 
-// A Roster is the state of a line, in order of arrival.
+// A Roster is the state of a line, in order of arrival. It is the caller's own.
 type Roster struct {
 	Entries []Entry
 	Version Version

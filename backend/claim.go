@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 )
@@ -123,6 +124,12 @@ func (c Claim) Check() error {
 	return nil
 }
 
+// Clone returns a copy that shares nothing with c.
+func (c Claim) Clone() Claim {
+	c.Data = bytes.Clone(c.Data)
+	return c
+}
+
 // CheckRegister reports why data does not fit a register, as ErrInvalid.
 func CheckRegister(data []byte) error {
 	if len(data) > MaxRegister {
@@ -155,7 +162,7 @@ func (s Scope) String() string {
 // Info is what a backend promises. The conformance suite holds it to it.
 type Info struct {
 	Name    string // of the driver: "memory", "etcd"
-	Service string // which service, for people: endpoints or a path, never a secret
+	Service string // which service, for people, never with a secret; the same for all clients that share places
 	Scope   Scope
 	FIFO    bool          // conflicting claims are admitted in order of arrival
 	Fencing bool          // tokens grow over crashes and restarts of the service, too

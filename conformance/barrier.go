@@ -25,6 +25,8 @@ func barrierChecks() []check {
 			why: "a party that gave up is not counted with those who come later"},
 		{name: "Barrier/SecondRound", fn: barrierSecondRound,
 			why: "a party that enters again waits for the next round, and delays nobody who leaves this one"},
+		{name: "Barrier/OthersRounds", fn: barrierOthersRounds,
+			why: "a client that used a barrier before takes nothing for granted of what others did with it since"},
 		{name: "Barrier/TooMany", fn: barrierTooMany,
 			why: "of more parties than a round takes exactly that many pass; the others wait for the next round"},
 		{name: "Barrier/LeaveAgain", fn: barrierLeaveAgain,
@@ -219,6 +221,23 @@ func barrierOne(t *T) {
 	t.held("another", r2)
 	t.leave("another", r2).get()
 	a.empty(t.place(backend.Barrier))
+}
+
+func barrierOthersRounds(t *T) {
+	a, b, c := t.open(), t.open(), t.open()
+	p := t.place(backend.Barrier)
+	t.leave("the only party", a.enter("the only party", 1).get()).get()
+	inside := b.enter("one that is inside meanwhile", 1).get()
+	late := a.enterQueued(2, "a party of two", 2) // whom b must not meet
+	late.waits()
+	other := c.enter("the other of two", 2).get()
+	round := late.get()
+	t.together(round, other)
+	t.leave("one that is inside meanwhile", inside).get()
+	t.leaveAll(round, other)
+	a.empty(p)
+	first := b.enterQueued(1, "the first of the next round", 2)
+	t.together(a.enter("the last of the next round", 2).get(), first.get())
 }
 
 func barrierSpuriousWake(t *T) {

@@ -39,6 +39,7 @@ type world struct {
 	mu      sync.Mutex
 	holders map[backend.Place]backend.Lease
 	stacks  map[backend.Place]*stack
+	data    sync.Map // of entries, by ID
 }
 
 // liars is a harness of clients that all lie in the same way.

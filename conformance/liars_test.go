@@ -64,6 +64,17 @@ func lies() []lie {
 				})
 			}
 		})},
+		{"SharesData", liars(func(l *liar) {
+			l.observe = func(l *liar, ctx context.Context, p backend.Place, since backend.Version) (backend.Roster, error) {
+				r, err := l.Backend.Observe(ctx, p, since)
+				for i := range r.Entries {
+					e := &r.Entries[i]
+					shared, _ := l.world.data.LoadOrStore(e.ID, e.Claim.Data)
+					e.Claim.Data = shared.([]byte)
+				}
+				return r, err
+			}
+		})},
 		{"DeafLoad", liars(func(l *liar) {
 			l.load = func(l *liar, ctx context.Context, p backend.Place, since backend.Version) (backend.Value, error) {
 				return deaf(since, func(since backend.Version) (backend.Value, backend.Version, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/gocoord/coord/backend"
@@ -30,6 +31,8 @@ func observeChecks() []check {
 			why: "a Roster is the line in order of arrival, and Admitted is what the rule says"},
 		{name: "Observe/OwnChanges", need: group, fn: observeOwnChanges,
 			why: "a client never goes back in time: it sees its own entry after Acquire, and never again after it has gone"},
+		{name: "Observe/CallersOwn", need: group, fn: observeCallersOwn,
+			why: "a Roster is the caller's own: who writes into it changes nobody else's"},
 		{name: "Observe/NeverGoesBack", need: group, fn: observeNeverGoesBack,
 			why: "a client never goes back in time between two Observes: who has left does not come back"},
 		{name: "Observe/LineAndRegister", need: group, fn: observeLineAndRegister,
@@ -189,6 +192,34 @@ func observeOwnChanges(t *T) {
 		if roster := c.observe("Observe", p, "").get(); roster.Index(l.ID()) >= 0 {
 			t.Fatalf("after Gone the same client sees %s", show(roster.Entries))
 		}
+	}
+}
+
+func observeCallersOwn(t *T) {
+	c := t.open()
+	p := t.place(backend.Group)
+	claim := presentClaim
+	claim.Data = []byte("data")
+	c.take("a member", p, claim)
+	look := func() []byte {
+		roster := c.observe("Observe", p, "").get()
+		if len(roster.Entries) != 1 {
+			t.Fatalf("the line of one member is %s", show(roster.Entries))
+		}
+		return roster.Entries[0].Claim.Data
+	}
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			data := look()
+			for k := range data {
+				data[k] = byte('0' + i)
+			}
+		})
+	}
+	wg.Wait()
+	if data := look(); string(data) != "data" {
+		t.Errorf("a member's Data is %q after others wrote into what they had read; want %q", data, "data")
 	}
 }
 

@@ -43,7 +43,7 @@ var seenBy = map[string]string{
 	`,
 	"DeafLoad": `
 		Register: LoadWakes LoadWaits NeverGoesBack?
-		Barrier: AllTogether SlowMember? Wait SpuriousWake TimeoutThenLate SecondRound TooMany? LeaveAgain? LeaveContext? Mismatch CloseLeaves? NothingLeft? Large?
+		Barrier: OthersRounds? AllTogether SlowMember? Wait SpuriousWake TimeoutThenLate SecondRound TooMany? LeaveAgain? LeaveContext? Mismatch CloseLeaves? NothingLeft? Large?
 		Rounds: AtSpeed? AtOnce? ManyCancel? MoreThanParties?
 		Latch: Opens Countdown CountsExactly? Reset Context Mismatch Close Remove
 	`,
@@ -54,6 +54,10 @@ var seenBy = map[string]string{
 		Withdraw: Current OrCounted?
 		Latch: Reset Remove
 		History: Register?
+		Barrier: OthersRounds?
+	`,
+	"SharesData": `
+		Observe: CallersOwn
 	`,
 	"GoneReturnsEarly": `
 		Gone: Waits Many
@@ -62,7 +66,7 @@ var seenBy = map[string]string{
 	`,
 	"DeafGone": `
 		Gone: ThenObserve? Waits CancelledWaiter Many ThenObserve?
-		Barrier: Wait? AllTogether? SlowMember SpuriousWake? TimeoutThenLate? SecondRound TooMany? LeaveAgain LeaveContext Mismatch? CloseLeaves NothingLeft? Large?
+		Barrier: OthersRounds? Wait? AllTogether? SlowMember SpuriousWake? TimeoutThenLate? SecondRound TooMany? LeaveAgain LeaveContext Mismatch? CloseLeaves NothingLeft? Large?
 		Rounds: AtSpeed? AtOnce? ManyCancel? MoreThanParties?
 	`,
 	"ConstantToken": `
@@ -183,12 +187,12 @@ var seenBy = map[string]string{
 		Session: ToldBeforeNext
 	`,
 	"LosesAtABlip": `
-		Session: ToldBeforeNext Blip
+		Session: ToldBeforeNext Blip Downgrade
 	`,
 	"KeepsTheCrashed": `
 		Session: CrashedHolder CrashedReader CrashedMember CrashedParty CrashedInside
 	`,
 	"DeafToDeadlines": `
-		Session: Deadline
+		Session: Deadline Downgrade
 	`,
 }

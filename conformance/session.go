@@ -41,6 +41,8 @@ func sessionChecks() []check {
 			why: "a ctx's deadline is honoured while the service cannot be reached, and the clean-up is made up for later"},
 		{name: "Session/Release", need: []need{sever, kind(backend.RWMutex)}, fn: sessionRelease,
 			why: "a Release that gets no answer returns in bounded time; the hold has ended, and its entry goes when it can"},
+		{name: "Session/Downgrade", need: []need{sever, kind(backend.RWMutex)}, fn: sessionDowngrade,
+			why: "a Downgrade without an answer can be asked for again, and then all waiting readers are in"},
 		{name: "Session/Close", need: []need{sever, kind(backend.RWMutex)}, fn: sessionClose,
 			why: "Close returns in bounded time with a mute service, too, and ends holds and waits"},
 		{name: "Session/LostInside", need: []need{sever, kind(backend.Barrier)}, fn: sessionLostInside,

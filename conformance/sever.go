@@ -94,6 +94,25 @@ func sessionLossEndsWith(t *T) {
 	heal()
 }
 
+func sessionDowngrade(t *T) {
+	a, b := t.open(), t.open()
+	hold := a.lock("the writer").get()
+	near := b.queued(a.rlock("a reader of the same client"), 2)
+	far := b.queued(b.rlock("a reader of another client"), 3)
+	heal := t.h.Sever(t, a.b)
+	ctx, cancel := context.WithTimeout(t.ctx, t.h.Expect.Expiry/10)
+	defer cancel()
+	if err := hold.Downgrade(ctx); err == nil {
+		t.Errorf("Downgrade without a service succeeded")
+	}
+	heal()
+	a.reached()
+	t.ok("Downgrade, again,", hold.Downgrade(t.ctx))
+	t.held("the writer, now a reader,", hold)
+	near.get()
+	far.get()
+}
+
 func sessionBlip(t *T) {
 	a, b := t.open(), t.open()
 	hold := a.lock("the holder").get()

@@ -44,7 +44,7 @@ func (b *Backend) Acquire(ctx context.Context, p backend.Place, c backend.Claim)
 }
 
 // errUnused is the end of a session before the claim was put in line.
-var errUnused = errors.New("not queued")
+var errUnused = errors.New("the session was over before it could be used")
 
 func (s *session) acquire(ctx context.Context, p backend.Place, c backend.Claim) (*lease, error) {
 	l, err := s.newLease(p, c)
@@ -106,9 +106,9 @@ func (l *lease) enter(ctx context.Context) (view, error) {
 		put = l.try
 	}
 	if ctx.Done() == nil {
-		return put(ctx, l.s.ctx)
+		return put(ctx, endless{l.s.ctx, ctx})
 	}
-	live, cancel := context.WithCancel(l.s.ctx)
+	live, cancel := context.WithCancel(endless{l.s.ctx, context.WithoutCancel(ctx)})
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(patienceAfter, cancel) })
 	defer stop()

@@ -41,6 +41,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -148,7 +149,7 @@ func New(ctx context.Context, client *clientv3.Client, opts ...Option) (*Backend
 	}
 	b.info = backend.Info{
 		Name:    "etcd",
-		Service: strings.Join(client.Endpoints(), ","),
+		Service: service(client.Endpoints(), root),
 		Scope:   backend.Network,
 		FIFO:    true,
 		Fencing: true,
@@ -167,6 +168,11 @@ func New(ctx context.Context, client *clientv3.Client, opts ...Option) (*Backend
 	b.session = s
 	s.start()
 	return b, nil
+}
+
+// service names what clients share, however they list the members.
+func service(endpoints []string, root string) string {
+	return strings.Join(slices.Sorted(slices.Values(endpoints)), ",") + root
 }
 
 // Info says what this backend promises. Expiry is the ttl that etcd granted and

@@ -33,23 +33,22 @@ func why(ctx context.Context) error {
 // errStale means that etcd does not know the lease that a request was for.
 var errStale = errors.New("etcd does not know the session any more: it expired or was revoked")
 
-// temporary reports whether a request that failed with err may succeed when it
-// is repeated. It was perhaps carried out.
+// temporary reports whether a request that failed with err was perhaps carried
+// out, or may succeed when it is repeated. That is so unless etcd refused it: a
+// leader that is being replaced answers with codes.Unknown, and so may whatever
+// stands between.
 func temporary(err error) bool {
-	var silent noAnswer
-	if errors.As(err, &silent) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return true
-	}
 	switch {
-	case errors.Is(err, rpctypes.ErrTooManyRequests), errors.Is(err, rpctypes.ErrAuthOldRevision),
-		errors.Is(err, rpctypes.ErrInvalidAuthToken):
+	case errors.Is(err, rpctypes.ErrTooManyRequests), errors.Is(err, rpctypes.ErrNotLeader),
+		errors.Is(err, rpctypes.ErrAuthOldRevision), errors.Is(err, rpctypes.ErrInvalidAuthToken):
 		return true
 	}
 	switch code(err) {
-	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Internal, codes.Aborted:
-		return true
+	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.ResourceExhausted,
+		codes.FailedPrecondition, codes.OutOfRange, codes.Unimplemented, codes.DataLoss, codes.Unauthenticated:
+		return false
 	}
-	return false
+	return true
 }
 
 // answered reports whether err is etcd's own word, as against a sign of not

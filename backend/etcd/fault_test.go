@@ -1,7 +1,6 @@
 package etcd_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,136 +16,6 @@ import (
 	"github.com/gocoord/coord/backend"
 	"github.com/gocoord/coord/internal/testenv"
 )
-
-// The request is carried out and its answer is lost: there is one entry, and
-// nothing stays of it.
-func TestLostAnswerToAcquire(t *testing.T) {
-	c := testenv.SharedEtcd(t)
-	proxy := testenv.NewProxy(t, "tcp", c.Endpoints()[0])
-	b, other := open(t, proxy.Addr(), "?ttl=5s"), open(t, hosts(c), "")
-	for _, claim := range []backend.Claim{exclusive, noWait, shared, presence} {
-		p := newPlace(backend.Mutex)
-		cut := proxy.CutAfterRequest(func(sent []byte) bool { return bytes.Contains(sent, []byte(p.Name)) })
-		start := time.Now()
-		acquiring := goAcquire(t, b, p, claim)
-		<-cut
-		time.Sleep(100 * time.Millisecond)
-		proxy.Heal()
-		l := acquiring.must()
-		if d := time.Since(start); d > 3*time.Second {
-			t.Errorf("%s: granted after %v", claim.Mode, d)
-		}
-		r := roster(t, other, p, 1)
-		if r.Entries[0].ID != l.ID() || r.Entries[0].Token != l.Token() {
-			t.Errorf("%s: entry %+v, lease %s token %d", claim.Mode, r.Entries[0], l.ID(), l.Token())
-		}
-		waiter := goAcquire(t, other, p, exclusive)
-		roster(t, other, p, 2)
-		release(t, l)
-		release(t, waiter.must())
-		roster(t, other, p, 0)
-	}
-}
-
-func TestCancelWhileTheAnswerIsLost(t *testing.T) {
-	c := testenv.SharedEtcd(t)
-	proxy := testenv.NewProxy(t, "tcp", c.Endpoints()[0])
-	b, other := open(t, proxy.Addr(), "?ttl=10s"), open(t, hosts(c), "")
-	p := newPlace(backend.Mutex)
-	proxy.MuteReplies()
-	a := goAcquire(t, b, p, exclusive)
-	roster(t, other, p, 1)
-	a.cancel()
-	_, err := a.wait()
-	wantErr(t, err, context.Canceled)
-	proxy.HealDropping()
-	roster(t, other, p, 0)
-	release(t, acquire(t, other, p, exclusive))
-}
-
-func TestLostAnswerToRelease(t *testing.T) {
-	c := testenv.SharedEtcd(t)
-	proxy := testenv.NewProxy(t, "tcp", c.Endpoints()[0])
-	b, other := open(t, proxy.Addr(), "?ttl=10s"), open(t, hosts(c), "")
-	p := newPlace(backend.Barrier)
-	l := acquire(t, b, p, presence)
-	cut := proxy.CutAfterRequest(func(sent []byte) bool { return bytes.Contains(sent, []byte(p.Name)) })
-	done := make(chan error, 1)
-	go func() { done <- l.Release(testContext(t)) }()
-	<-cut
-	proxy.Heal()
-	if err := <-done; err != nil {
-		t.Errorf("Release: %v", err)
-	}
-	roster(t, other, p, 0)
-
-	l = acquire(t, b, p, presence)
-	proxy.MuteReplies()
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() { done <- l.Withdraw(ctx, "0") }()
-	roster(t, other, p, 0)
-	cancel()
-	wantErr(t, <-done, context.Canceled)
-	if _, err := other.Store(testContext(t), p, []byte("moved on"), "0"); err != nil {
-		t.Fatal(err)
-	}
-	proxy.HealDropping()
-	if err := l.Withdraw(testContext(t), "0"); err != nil {
-		t.Errorf("repeated Withdraw: %v", err)
-	}
-	wantErr(t, l.Err(), backend.ErrReleased)
-}
-
-func TestLostAnswerToStore(t *testing.T) {
-	c := testenv.SharedEtcd(t)
-	proxy := testenv.NewProxy(t, "tcp", c.Endpoints()[0])
-	b, other := open(t, proxy.Addr(), "?ttl=10s"), open(t, hosts(c), "")
-	ctx := testContext(t)
-	p := newPlace(backend.Latch)
-	prev := backend.Version("0")
-	for round := range 4 {
-		data := []byte(fmt.Sprint("round", round))
-		proxy.MuteReplies()
-		cancelled, cancel := context.WithCancel(ctx)
-		type result struct {
-			v   backend.Version
-			err error
-		}
-		done := make(chan result, 1)
-		go func() {
-			v, err := b.Store(cancelled, p, data, prev)
-			done <- result{v, err}
-		}()
-		made, err := other.Load(ctx, p, prev)
-		if err != nil || !bytes.Equal(made.Data, data) {
-			t.Fatalf("Load: %+v, %v", made, err)
-		}
-		next := made.Version
-		if round >= 2 { // others store on top of it
-			if next, err = other.Store(ctx, p, []byte("on top"), next); err != nil {
-				t.Fatal(err)
-			}
-		}
-		got := result{}
-		if round%2 == 0 { // it repeats by itself
-			proxy.HealDropping()
-			got = <-done
-		} else { // the caller repeats
-			cancel()
-			wantErr(t, (<-done).err, context.Canceled)
-			proxy.HealDropping()
-			got.v, got.err = b.Store(ctx, p, data, prev)
-		}
-		if got.err != nil || got.v != made.Version {
-			t.Errorf("round %d: Store made %q, %v; want %q", round, got.v, got.err, made.Version)
-		}
-		// Somebody who wants the same thing again is in conflict.
-		_, err = b.Store(ctx, p, data, prev)
-		wantErr(t, err, backend.ErrConflict)
-		prev = next
-		cancel()
-	}
-}
 
 // A holder that is cut off hears of it before another is admitted.
 func TestLossIsToldFirst(t *testing.T) {
@@ -306,37 +175,6 @@ func TestBlip(t *testing.T) {
 	}
 	release(t, hold)
 	release(t, w.must())
-}
-
-func TestLeaderKilled(t *testing.T) {
-	c := testenv.Etcd(t, testenv.Nodes(3))
-	b, other := open(t, hosts(c), "?ttl=15s"), open(t, hosts(c), "?ttl=15s")
-	p := newPlace(backend.Mutex)
-	hold := acquire(t, b, p, exclusive)
-	w := goAcquire(t, other, p, exclusive)
-	roster(t, other, p, 2)
-	leader := c.Leader()
-	c.Kill(leader)
-	c.Leader()
-	if err := hold.Err(); err != nil {
-		t.Fatal(err)
-	}
-	w.waiting(100 * time.Millisecond)
-	release(t, hold)
-	hold = w.must()
-	c.Restart(leader)
-	// A member that hangs.
-	w = goAcquire(t, b, p, exclusive)
-	roster(t, b, p, 2)
-	c.Stop(c.Leader())
-	start := time.Now()
-	release(t, hold)
-	hold = w.must()
-	t.Logf("handed over in %v with the leader stopped", time.Since(start))
-	release(t, hold)
-	if err := other.Close(); err != nil {
-		t.Error(err)
-	}
 }
 
 func TestDeadHosts(t *testing.T) {

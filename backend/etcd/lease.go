@@ -191,6 +191,9 @@ func (l *lease) vanished() error {
 	if l.err == nil {
 		l.endLocked(err)
 	}
+	if l.doubt && !l.gone && !l.b.closed { // a put may still be on its way
+		l.b.background.Go(func() { l.removeLater() })
+	}
 	l.forgetLocked()
 	return err
 }
@@ -207,7 +210,7 @@ func (l *lease) abandon() {
 	removed := make(chan struct{})
 	if !l.b.spawn(func() {
 		defer close(removed)
-		_ = l.remove(l.s.ctx)
+		l.removeLater()
 	}) {
 		return
 	}
@@ -240,9 +243,29 @@ func (l *lease) Release(ctx context.Context) error {
 	defer stop()
 	err := l.remove(joined)
 	if err != nil && l.inLine() {
-		l.b.spawn(func() { _ = l.remove(l.s.ctx) })
+		l.b.spawn(l.removeLater)
 	}
 	return err
+}
+
+// removeLater removes the entry however often etcd refuses. What it refuses for
+// as long as a crash would take to be noticed goes with the whole session:
+// others must not wait for it.
+func (l *lease) removeLater() {
+	start := l.b.clock()
+	for {
+		err := l.remove(l.s.ctx)
+		if err == nil || errors.Is(err, backend.ErrLost) || l.s.ctx.Err() != nil {
+			return
+		}
+		if l.b.clock()-start > l.b.info.Expiry {
+			l.s.end(backend.Lost("entry %s could not be removed, so the session is given up: %w", l.key, err))
+			return
+		}
+		if sleep(l.s.ctx, l.s.ctx, longestPause) != nil {
+			return
+		}
+	}
 }
 
 func (l *lease) inLine() bool {
@@ -365,24 +388,44 @@ func (l *lease) Downgrade(ctx context.Context) error {
 	default:
 		return fmt.Errorf("%w: downgrade of a %s claim, want an exclusive one", backend.ErrInvalid, claim.Mode)
 	}
-	ctx, stop := join(ctx, l.s.ctx)
+	joined, stop := join(ctx, l.s.ctx)
 	defer stop()
+	sent, err := l.rewrite(joined, claim)
+	if unanswered := joined.Err() != nil || errors.Is(err, backend.ErrUnavailable); sent && err != nil && unanswered {
+		l.b.spawn(func() { l.rewriteLater(claim) }) // perhaps readers are in by now
+	}
+	return err
+}
+
+// rewriteLater does the same until it is done or the lease over.
+func (l *lease) rewriteLater(claim backend.Claim) {
+	for l.Err() == nil {
+		if _, err := l.rewrite(l.s.ctx, claim); err == nil || sleep(l.s.ctx, l.s.ctx, longestPause) != nil {
+			return
+		}
+	}
+}
+
+// rewrite changes the claim of an entry that is in line, and reports whether it
+// has asked for that.
+func (l *lease) rewrite(ctx context.Context, claim backend.Claim) (sent bool, err error) {
 	var r *clientv3.TxnResponse
-	err := l.b.do(ctx, func(ctx context.Context) (err error) {
+	err = l.b.do(ctx, func(ctx context.Context) (err error) {
+		sent = true
 		r, err = l.b.txn(ctx, []clientv3.Cmp{present(l.key, int64(l.token))},
 			[]clientv3.Op{clientv3.OpPut(l.key, encode(claim, l.since), clientv3.WithLease(l.s.id))}, nil)
 		return err
 	})
 	switch {
 	case errors.Is(err, errStale):
-		return l.vanished()
+		return sent, l.vanished()
 	case err != nil:
-		return err
+		return sent, err
 	case !r.Succeeded:
 		if err := l.Err(); err != nil {
-			return err // released meanwhile
+			return sent, err // released meanwhile
 		}
-		return l.vanished()
+		return sent, l.vanished()
 	}
 	l.b.mu.Lock()
 	defer l.b.mu.Unlock()
@@ -391,5 +434,5 @@ func (l *lease) Downgrade(ctx context.Context) error {
 		close(l.changed)
 		l.changed = make(chan struct{})
 	}
-	return nil
+	return sent, nil
 }

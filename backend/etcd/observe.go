@@ -67,7 +67,10 @@ func (b *Backend) roster(ctx context.Context, at place) (backend.Roster, int64, 
 	if err != nil {
 		return backend.Roster{}, 0, err
 	}
-	s.Entries = slices.Clone(s.Entries)
+	s.Entries = slices.Clone(s.Entries) // it may be shared
+	for i := range s.Entries {
+		s.Entries[i].Claim = s.Entries[i].Claim.Clone()
+	}
 	return s.Roster, s.rev, nil
 }
 

@@ -28,7 +28,7 @@ func (b *Backend) repeat(ctx, live context.Context, request func(context.Context
 	start := b.clock()
 	pause := shortestPause
 	for n := 0; ; n++ {
-		if err := b.enter(ctx); err != nil {
+		if err := b.takeRoom(ctx, live); err != nil {
 			return err
 		}
 		left := b.giveUp(start) - b.clock()
@@ -46,16 +46,16 @@ func (b *Backend) repeat(ctx, live context.Context, request func(context.Context
 		if b.clock() >= b.giveUp(start) {
 			return backend.Unavailable(b.info.Service, err)
 		}
-		if err := sleep(ctx, pause/2+rand.N(pause)); err != nil {
+		if err := sleep(ctx, live, pause/2+rand.N(pause)); err != nil {
 			return err
 		}
 		pause = min(2*pause, longestPause)
 	}
 }
 
-// enter waits until there is room for another request. Attempts are bounded, so
-// it gets its turn.
-func (b *Backend) enter(ctx context.Context) error {
+// takeRoom waits until there is room for another request. Attempts are bounded,
+// so it gets its turn.
+func (b *Backend) takeRoom(ctx, live context.Context) error {
 	select {
 	case b.room <- struct{}{}:
 		return nil
@@ -66,13 +66,17 @@ func (b *Backend) enter(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return why(ctx)
+	case <-live.Done():
+		return why(live)
 	}
 }
 
 // giveUp is when a request that was begun at start ends: after etcd was silent
-// for Info.Expiry, but not before it had a third of that for itself.
+// for Info.Expiry, but not before the request had a third of that for itself,
+// and not after it had twice of it where etcd answers others.
 func (b *Backend) giveUp(start time.Duration) time.Duration {
-	return max(time.Duration(b.heard.Load())+b.info.Expiry, start+b.info.Expiry/3)
+	silent := time.Duration(b.heard.Load()) + b.info.Expiry
+	return min(max(silent, start+b.info.Expiry/3), start+2*b.info.Expiry)
 }
 
 // attempt bounds one attempt, so that a member that went mute does not use up
@@ -113,8 +117,8 @@ func (b *Backend) clock() time.Duration { return time.Since(b.born) }
 // hear notes that etcd answered.
 func (b *Backend) hear() { b.heard.Store(int64(b.clock())) }
 
-// sleep waits for d, or for ctx to end, which is an error.
-func sleep(ctx context.Context, d time.Duration) error {
+// sleep waits for d, or for one of the two to end, which is an error.
+func sleep(ctx, live context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -122,5 +126,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return why(ctx)
+	case <-live.Done():
+		return why(live)
 	}
 }

@@ -40,8 +40,14 @@ type bar struct {
 	since time.Time
 }
 
-// barred is for how long: no request is on its way for longer.
-const barred = 5 * time.Minute
+// A bar stays for as long as the session, since nothing bounds how long a
+// request is on its way: a member that was stopped still has it when it goes on.
+// Only of very many the oldest are removed, after a time that no request takes
+// otherwise.
+const (
+	maxBars = 1000
+	barred  = 5 * time.Minute
+)
 
 // margin is by how much a session ends before its lease can: clocks may run at
 // different rates, and a process needs time to act.
@@ -94,11 +100,8 @@ func (b *Backend) openAlone(ctx context.Context) (*session, error) {
 		return s, nil
 	}
 	b.mu.Unlock()
-	if err == nil {
+	if err == nil { // Close came first, and its client may be gone: the lease expires
 		s.end(backend.ErrReleased)
-		revoke, cancel := context.WithTimeout(context.Background(), closeTimeout)
-		defer cancel()
-		_ = s.revoke(revoke)
 		err = backend.ErrClosed
 	}
 	return nil, err
@@ -139,7 +142,9 @@ func (s *session) takeSlotLocked() uint64 {
 
 func (s *session) start() {
 	s.b.mu.Lock()
-	s.timer = time.AfterFunc(time.Until(s.deadline), func() { _ = s.check() })
+	if s.err == nil {
+		s.timer = time.AfterFunc(time.Until(s.deadline), func() { _ = s.check() })
+	}
 	s.b.mu.Unlock()
 	s.b.spawn(s.keepAlive)
 }
@@ -207,7 +212,7 @@ func (s *session) revoke(ctx context.Context) error {
 		if err == nil || errors.Is(err, rpctypes.ErrLeaseNotFound) {
 			return nil
 		}
-		if !temporary(err) || sleep(ctx, pause) != nil {
+		if !temporary(err) || sleep(ctx, ctx, pause) != nil {
 			return backend.Unavailable(s.b.info.Service, fmt.Errorf("the session was not given back and ends within %v: %v", s.ttl+late, err))
 		}
 		pause = min(2*pause, longestPause)
@@ -221,7 +226,7 @@ func (s *session) keepAlive() {
 	defer r.close()
 	pause := s.ttl / 3
 	for failed := 0; ; {
-		if sleep(s.ctx, pause) != nil {
+		if sleep(s.ctx, s.ctx, pause) != nil {
 			return
 		}
 		sent := time.Now()
@@ -312,12 +317,12 @@ func (r *renewer) close() {
 	}
 }
 
-// unbar removes bars that have served their time.
+// unbar removes bars where there are too many.
 func (s *session) unbar() {
 	s.b.mu.Lock()
 	n := 0
 	var ops []clientv3.Op
-	for n < len(s.bars) && n < 100 && time.Since(s.bars[n].since) > barred {
+	for n < len(s.bars)-maxBars && n < 100 && time.Since(s.bars[n].since) > barred {
 		ops = append(ops, on(deleteKey, s.bars[n].key))
 		n++
 	}

@@ -117,5 +117,5 @@ func (b *Backend) broken(ctx context.Context, stream int64, err error) error {
 	if err != nil {
 		b.stream.CompareAndSwap(stream, stream+1)
 	}
-	return sleep(ctx, shortestPause)
+	return sleep(ctx, ctx, shortestPause)
 }

@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strconv"
@@ -41,7 +40,7 @@ const (
 )
 
 func newLease(b *Backend, ln *line, c backend.Claim, e *Entry) *lease {
-	c.Data = bytes.Clone(c.Data)
+	c = c.Clone()
 	var l *lease
 	if e != nil {
 		l = &e.lease
@@ -231,5 +230,5 @@ func (l *lease) entry() backend.Entry {
 	if l.id == "" {
 		l.id = id(l.token)
 	}
-	return backend.Entry{ID: l.id, Token: l.token, Claim: l.claim, Since: time.Unix(0, l.since), Admitted: l.state == held}
+	return backend.Entry{ID: l.id, Token: l.token, Claim: l.claim.Clone(), Since: time.Unix(0, l.since), Admitted: l.state == held}
 }

@@ -132,7 +132,7 @@ func (c *client) Acquire(ctx context.Context, p backend.Place, claim backend.Cla
 func (s *Service) entries(p backend.Place) []backend.Entry {
 	var line []backend.Entry
 	for _, l := range s.lines[key(p)] {
-		line = append(line, backend.Entry{ID: l.ID(), Token: l.token, Claim: l.claim, Since: l.since})
+		line = append(line, backend.Entry{ID: l.ID(), Token: l.token, Claim: l.claim.Clone(), Since: l.since})
 	}
 	backend.Admit(line)
 	return line
