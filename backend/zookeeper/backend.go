@@ -48,6 +48,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocoord/coord/backend"
+	"github.com/gocoord/coord/internal/share"
 )
 
 const (
@@ -59,8 +60,9 @@ const (
 	// its nodes: a tick, which is two seconds by default.
 	late = 2 * time.Second
 
-	// inFlight is how many entries of one line a client reads at a time.
-	inFlight = 32
+	// inFlight is how many requests a client has on their way at a time. More
+	// of them would not be answered sooner, and its pings wait among them.
+	inFlight = 64
 
 	// closeTimeout bounds Close where the service does not answer.
 	closeTimeout = 2 * time.Second
@@ -87,6 +89,9 @@ type Backend struct {
 
 	watches watches
 	seen    seen
+	rosters *share.Reads[backend.Roster]
+	loads   *share.Reads[loaded]
+	room    chan struct{} // holds an element per request on its way
 
 	mu         sync.Mutex
 	background sync.WaitGroup // guarded by mu as far as Add goes
@@ -148,6 +153,9 @@ func New(ctx context.Context, conn *zk.Conn, d *Dialer, opts ...Option) (*Backen
 		FIFO: true, Fencing: true, Durable: true, Expiry: highestTimeout,
 	}
 	b.ctx, b.cancel = context.WithCancelCause(context.Background())
+	b.rosters = share.New[backend.Roster](b.ctx, b.spawn, why)
+	b.loads = share.New[loaded](b.ctx, b.spawn, why)
+	b.room = make(chan struct{}, inFlight)
 	t, err := b.awaitTerm(ctx)
 	if err != nil {
 		b.cancel(end{backend.ErrClosed})
@@ -164,8 +172,7 @@ func New(ctx context.Context, conn *zk.Conn, d *Dialer, opts ...Option) (*Backen
 func (b *Backend) Info() backend.Info { return b.info }
 
 // Close releases every lease and gives the session back, which removes all its
-// entries in one step. It takes two seconds at most, and a moment more to end
-// what is in progress. When ZooKeeper did not confirm within that time it
+// entries in one step. It takes three seconds at most. When ZooKeeper did not confirm within that time it
 // returns backend.ErrUnavailable, and the entries go when the session expires.
 func (b *Backend) Close() error {
 	b.closeOnce.Do(func() { b.closeErr = b.close() })
@@ -189,11 +196,27 @@ func (b *Backend) close() error {
 		return b.leave(left)
 	}
 	had := b.d.sessionID() != 0
+	if had {
+		// The client gives a session back only while it is connected.
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout*3/4)
+		b.d.awaitConnection(ctx)
+		cancel()
+	}
 	b.conn.Close() // takes a second where nobody answers
 	b.d.shut()
-	for range b.owned { // until the client has ended
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for range b.owned { // until the client has ended
+		}
+		b.background.Wait()
+	}()
+	timer := time.NewTimer(closeTimeout)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
 	}
-	b.background.Wait()
 	if had && !b.d.confirmed() {
 		return b.notGivenBack()
 	}

@@ -24,9 +24,10 @@ type Dialer struct {
 	ended   bool // the service confirmed the end of the session
 	wires   map[*wire]struct{}
 	now     *term // nil: no session
+	up      *wire // the connection that has it; nil: none
 	epoch   uint64
 	heard   time.Time            // when anything was last answered
-	changed chan struct{}        // closed when now changes
+	changed chan struct{}        // closed when now or up changes
 	expects map[string]*sentence // creates that are waited for, by path
 }
 
@@ -142,6 +143,23 @@ func (d *Dialer) current() (*term, <-chan struct{}) {
 	return d.now, d.changed
 }
 
+// awaitConnection waits for a connection that has a session.
+func (d *Dialer) awaitConnection(ctx context.Context) {
+	for {
+		d.mu.Lock()
+		up, changed := d.up != nil, d.changed
+		d.mu.Unlock()
+		if up {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // deadline is until when a term is certain.
 func (d *Dialer) deadline(t *term) time.Time {
 	d.mu.Lock()
@@ -190,13 +208,17 @@ func (d *Dialer) expected(path string, e *sentence) int64 {
 }
 
 // greeted notes the answer to a greeting: id is 0 if the session has expired.
-func (d *Dialer) greeted(id int64, timeout time.Duration, sent time.Time) {
+func (d *Dialer) greeted(w *wire, id int64, timeout time.Duration, sent time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.heard = time.Now()
 	d.epoch++
+	if id != 0 {
+		d.up = w
+	}
 	if id != 0 && d.now != nil && d.now.id == id && d.heard.Before(d.now.deadline()) {
 		d.now.renewed = sent
+		d.broadcastLocked()
 		return
 	}
 	d.replaceLocked(id, timeout, sent)
@@ -210,6 +232,10 @@ func (d *Dialer) replaceLocked(id int64, timeout time.Duration, sent time.Time) 
 	if id != 0 {
 		d.now = &term{id: id, timeout: timeout, over: make(chan struct{}), renewed: sent}
 	}
+	d.broadcastLocked()
+}
+
+func (d *Dialer) broadcastLocked() {
 	close(d.changed)
 	d.changed = make(chan struct{})
 }
@@ -282,17 +308,25 @@ func (w *wire) SetReadDeadline(t time.Time) error {
 func (w *wire) Close() error {
 	w.d.mu.Lock()
 	delete(w.d.wires, w)
+	if w.d.up == w {
+		w.d.up = nil
+		w.d.broadcastLocked()
+	}
 	w.d.mu.Unlock()
 	return w.Conn.Close()
 }
 
+// Write reports no error. The client would answer the request, and then once
+// more when it finds that the connection has ended, and wait for ever to do so
+// where nobody takes the second answer. It finds that by reading.
 func (w *wire) Write(p []byte) (int, error) {
 	e := w.writes(p)
-	n, err := w.Conn.Write(p)
-	if e != nil && err == nil {
+	if _, err := w.Conn.Write(p); err != nil {
+		_ = w.Conn.Close()
+	} else if e != nil {
 		e.once.Do(func() { close(e.sent) })
 	}
-	return n, err
+	return len(p), nil
 }
 
 // writes notes what is about to be sent.
@@ -362,7 +396,7 @@ func (w *wire) packet(p []byte) {
 		w.mu.Unlock()
 		_ = w.Conn.SetReadDeadline(time.Time{})
 		timeout := time.Duration(int32(binary.BigEndian.Uint32(p[4:]))) * time.Millisecond
-		w.d.greeted(int64(binary.BigEndian.Uint64(p[8:])), timeout, sent)
+		w.d.greeted(w, int64(binary.BigEndian.Uint64(p[8:])), timeout, sent)
 		return
 	}
 	xid := int32(binary.BigEndian.Uint32(p))

@@ -31,7 +31,8 @@ type lease struct {
 	err      error         // not nil once it has ended
 	creating chan struct{} // closed when the last create has returned
 	doubt    bool          // a create went unanswered
-	maybe    bool          // a removal went unanswered: the node may be gone by our own hand
+	underway int           // removals that are not answered yet
+	maybe    bool          // a removal was made or went unanswered: the node may be gone by our own hand
 	gone     bool          // the node is known to be gone
 	changed  chan struct{} // closed when the node changes or goes
 }
@@ -253,6 +254,7 @@ func (l *lease) remove(ctx context.Context) error {
 	}
 	path := l.path()
 	_, err := do(ctx, l.b, path, func() (struct{}, error) {
+		l.removing(1)
 		err := l.b.conn.Delete(path, -1)
 		l.note(err)
 		return struct{}{}, err
@@ -302,19 +304,28 @@ func (l *lease) find(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// note remembers that a request that may have removed the node went unanswered.
+// removing counts the requests on their way that may remove the node. Their
+// callers may be gone when they are answered.
+func (l *lease) removing(n int) {
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	l.underway += n
+}
+
+// note ends that, and remembers whether the request did or may have done it.
 func (l *lease) note(err error) {
-	if err != nil && temporary(err) {
-		l.b.mu.Lock()
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	l.underway--
+	if err == nil || temporary(err) {
 		l.maybe = true
-		l.b.mu.Unlock()
 	}
 }
 
 func (l *lease) byUs() bool {
 	l.b.mu.Lock()
 	defer l.b.mu.Unlock()
-	return l.maybe
+	return l.maybe || l.underway > 0
 }
 
 // Downgrade implements backend.Lease. The node is replaced by one with its own
@@ -346,13 +357,11 @@ func (l *lease) Downgrade(ctx context.Context) error {
 		&zk.DeleteRequest{Path: from, Version: -1},
 		&zk.CreateRequest{Path: to, Data: encode(claim, l.since, l.token), Acl: l.b.acl, Flags: zk.FlagEphemeral},
 	}
-	doubt := false
 	_, err := do(ctx, l.b, from, func() (struct{}, error) {
 		err := l.b.multi(ops)
-		if errors.Is(err, zk.ErrNoNode) && doubt {
+		if errors.Is(err, zk.ErrNoNode) {
 			_, _, err = l.b.conn.Get(to) // done by an earlier try?
 		}
-		doubt = doubt || err != nil && temporary(err)
 		return struct{}{}, err
 	})
 	switch {
@@ -393,6 +402,7 @@ func (l *lease) Withdraw(ctx context.Context, v backend.Version) error {
 	ops := append(l.at.unchanged(v, l.b.acl), &zk.DeleteRequest{Path: path, Version: -1})
 	for {
 		_, err := do(ctx, l.b, path, func() (struct{}, error) {
+			l.removing(1)
 			err := l.b.multi(ops)
 			l.note(err)
 			return struct{}{}, err

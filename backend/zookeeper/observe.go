@@ -76,15 +76,14 @@ func (b *Backend) Observe(ctx context.Context, p backend.Place, since backend.Ve
 	defer stop()
 	at := b.place(p)
 	if since == "" {
-		if err := b.sync(ctx, at.line); err != nil {
-			return backend.Roster{}, err
-		}
-		return b.roster(ctx, at)
+		return b.freshRoster(ctx, at)
 	}
 	for {
 		w, exists, err := b.watches.watch(ctx, watchChildren, at.line)
 		if err == nil && !exists {
-			w, _, err = b.watches.watch(ctx, watchExists, at.line)
+			if w, exists, err = b.watches.watch(ctx, watchExists, at.line); exists {
+				continue // it was made meanwhile
+			}
 		}
 		if err != nil {
 			return backend.Roster{}, err
@@ -101,6 +100,27 @@ func (b *Backend) Observe(ctx context.Context, p backend.Place, since backend.Ve
 
 // roster reads the line and what its entries say.
 func (b *Backend) roster(ctx context.Context, at place) (backend.Roster, error) {
+	r, err := b.rosters.Get(ctx, at.line, func(ctx context.Context) (backend.Roster, error) { return b.readRoster(ctx, at) })
+	r.Entries = slices.Clone(r.Entries) // it may be shared
+	for i := range r.Entries {
+		r.Entries[i].Claim.Data = slices.Clone(r.Entries[i].Claim.Data)
+	}
+	return r, err
+}
+
+// freshRoster is roster after a sync.
+func (b *Backend) freshRoster(ctx context.Context, at place) (backend.Roster, error) {
+	r, err := b.rosters.Get(ctx, at.line+"/", func(ctx context.Context) (backend.Roster, error) {
+		if err := b.sync(ctx, at.line); err != nil {
+			return backend.Roster{}, err
+		}
+		return b.readRoster(ctx, at)
+	})
+	r.Entries = slices.Clone(r.Entries)
+	return r, err
+}
+
+func (b *Backend) readRoster(ctx context.Context, at place) (backend.Roster, error) {
 	for {
 		l, err := b.listing(ctx, at.line)
 		if err != nil {
@@ -160,7 +180,6 @@ func (b *Backend) read(ctx context.Context, at place, line []node) ([]backend.En
 	}
 	entries := make([]backend.Entry, len(line))
 	asked := make([]<-chan result[answer], len(line))
-	room := make(chan struct{}, inFlight)
 	for i, n := range line {
 		if e, ok := known[n.name]; ok {
 			entries[i] = e
@@ -168,8 +187,6 @@ func (b *Backend) read(ctx context.Context, at place, line []node) ([]backend.En
 		}
 		path := at.line + "/" + n.name
 		asked[i] = start(b, func() (answer, error) {
-			room <- struct{}{}
-			defer func() { <-room }()
 			data, stat, err := b.conn.Get(path)
 			return answer{data, stat}, err
 		})
@@ -205,10 +222,6 @@ func (b *Backend) read(ctx context.Context, at place, line []node) ([]backend.En
 			now[n.name] = entries[i]
 		}
 		b.seen.put(at.line, now)
-		entries = slices.Clone(entries)
-		for i := range entries {
-			entries[i].Claim.Data = slices.Clone(entries[i].Claim.Data)
-		}
 	}
 	return entries, complete, nil
 }

@@ -48,18 +48,14 @@ func (b *Backend) Load(ctx context.Context, p backend.Place, since backend.Versi
 	defer stop()
 	at := b.place(p)
 	if since == "" {
-		if err := b.sync(ctx, at.register); err != nil {
-			return backend.Value{}, err
-		}
-		v, _, err := b.load(ctx, at)
-		return v, err
+		return b.sharedLoad(ctx, at, true)
 	}
 	for {
 		w, _, err := b.watches.watch(ctx, watchExists, at.register)
 		if err != nil {
 			return backend.Value{}, err
 		}
-		v, _, err := b.load(ctx, at)
+		v, err := b.sharedLoad(ctx, at, false)
 		if err != nil || v.Version != since {
 			return v, err
 		}
@@ -67,6 +63,28 @@ func (b *Backend) Load(ctx context.Context, p backend.Place, since backend.Versi
 			return backend.Value{}, err
 		}
 	}
+}
+
+type loaded struct{ backend.Value }
+
+// sharedLoad is load for callers of this client who read at the same time, if
+// need be after a sync.
+func (b *Backend) sharedLoad(ctx context.Context, at place, fresh bool) (backend.Value, error) {
+	key := at.register
+	if fresh {
+		key += "/"
+	}
+	l, err := b.loads.Get(ctx, key, func(ctx context.Context) (loaded, error) {
+		if fresh {
+			if err := b.sync(ctx, at.register); err != nil {
+				return loaded{}, err
+			}
+		}
+		v, _, err := b.load(ctx, at)
+		return loaded{v}, err
+	})
+	l.Data = slices.Clone(l.Data) // it may be shared
+	return l.Value, err
 }
 
 type content struct {

@@ -20,7 +20,14 @@ const (
 func start[T any](b *Backend, f func() (T, error)) <-chan result[T] {
 	ch := make(chan result[T], 1)
 	if !b.spawn(func() {
+		select {
+		case b.room <- struct{}{}:
+		case <-b.ctx.Done():
+			ch <- result[T]{err: backend.ErrClosed}
+			return
+		}
 		v, err := f()
+		<-b.room
 		ch <- result[T]{v, err}
 	}) {
 		ch <- result[T]{err: backend.ErrClosed}

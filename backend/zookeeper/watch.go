@@ -79,17 +79,19 @@ func (ws *watches) run(key watchKey, w *watch) {
 		w.epoch = b.d.connections()
 		var events <-chan zk.Event
 		var err error
+		w.exists = true
 		switch key.kind {
 		case watchData:
 			_, _, events, err = b.conn.GetW(key.path)
 		case watchExists:
-			_, _, events, err = b.conn.ExistsW(key.path)
+			w.exists, _, events, err = b.conn.ExistsW(key.path)
 		default:
 			_, _, events, err = b.conn.ChildrenW(key.path)
 		}
 		return events, err
 	})
 	if err != nil {
+		w.exists = false
 		ws.forget(key, w)
 		if !errors.Is(err, zk.ErrNoNode) {
 			w.err = err
@@ -97,7 +99,6 @@ func (ws *watches) run(key watchKey, w *watch) {
 		close(w.ready)
 		return
 	}
-	w.exists = true
 	close(w.ready)
 	select {
 	case w.event = <-events:
