@@ -336,7 +336,7 @@ func (l *lease) Downgrade(ctx context.Context) error {
 		return err
 	}
 	l.b.mu.Lock()
-	claim, name := l.claim, l.name
+	was, claim, name := l.claim, l.claim, l.name
 	l.b.mu.Unlock()
 	switch claim.Mode {
 	case backend.Shared:
@@ -353,7 +353,7 @@ func (l *lease) Downgrade(ctx context.Context) error {
 	reader := l.b.nodeName(l.guid, l.kind, claim) + n.suffix
 	to := l.at.line + "/" + reader
 	ops := []any{
-		&zk.SetDataRequest{Path: from, Data: encode(l.claim, l.since, 0), Version: -1},
+		&zk.SetDataRequest{Path: from, Data: encode(was, l.since, 0), Version: -1},
 		&zk.DeleteRequest{Path: from, Version: -1},
 		&zk.CreateRequest{Path: to, Data: encode(claim, l.since, l.token), Acl: l.b.acl, Flags: zk.FlagEphemeral},
 	}

@@ -54,7 +54,7 @@ func (ws *watches) watch(ctx context.Context, kind watchKind, path string) (*wat
 	ws.mu.Lock()
 	w := ws.all[key]
 	if w == nil {
-		w = &watch{ready: make(chan struct{}), fired: make(chan struct{}), epoch: ws.b.d.connections()}
+		w = &watch{ready: make(chan struct{}), fired: make(chan struct{})}
 		ws.all[key] = w
 		if !ws.b.spawn(func() { ws.run(key, w) }) {
 			delete(ws.all, key)
@@ -71,27 +71,31 @@ func (ws *watches) watch(ctx context.Context, kind watchKind, path string) (*wat
 	}
 }
 
+// setWatch is the answer to setting one.
+type setWatch struct {
+	events <-chan zk.Event
+	exists bool
+	epoch  uint64
+}
+
 // run sets the watch and waits for it. It depends on the ctx of no caller:
 // others share it.
 func (ws *watches) run(key watchKey, w *watch) {
 	b := ws.b
-	events, err := do(b.ctx, b, key.path, func() (<-chan zk.Event, error) {
-		w.epoch = b.d.connections()
-		var events <-chan zk.Event
+	set, err := do(b.ctx, b, key.path, func() (setWatch, error) {
+		set := setWatch{exists: true, epoch: b.d.connections()}
 		var err error
-		w.exists = true
 		switch key.kind {
 		case watchData:
-			_, _, events, err = b.conn.GetW(key.path)
+			_, _, set.events, err = b.conn.GetW(key.path)
 		case watchExists:
-			w.exists, _, events, err = b.conn.ExistsW(key.path)
+			set.exists, _, set.events, err = b.conn.ExistsW(key.path)
 		default:
-			_, _, events, err = b.conn.ChildrenW(key.path)
+			_, _, set.events, err = b.conn.ChildrenW(key.path)
 		}
-		return events, err
+		return set, err
 	})
 	if err != nil {
-		w.exists = false
 		ws.forget(key, w)
 		if !errors.Is(err, zk.ErrNoNode) {
 			w.err = err
@@ -99,9 +103,10 @@ func (ws *watches) run(key watchKey, w *watch) {
 		close(w.ready)
 		return
 	}
+	w.exists, w.epoch = set.exists, set.epoch
 	close(w.ready)
 	select {
-	case w.event = <-events:
+	case w.event = <-set.events:
 	case <-b.ctx.Done():
 	}
 	ws.forget(key, w)

@@ -159,7 +159,7 @@ func (s *zooServers) startNode(n *zooNode) error {
 		"-Dzookeeper.forceSync=no",
 		// Empty containers go soon, and not once a minute.
 		"-Dznode.container.checkIntervalMs=500",
-		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true",
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-Dorg.slf4j.simpleLogger.showDateTime=true",
 		"-cp", zooClassPath,
 		"org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(n.dir, "zoo.cfg"))
 	cmd.Dir = n.dir
