@@ -196,14 +196,15 @@ func (b *Backend) close() error {
 		return b.leave(left)
 	}
 	had := b.d.sessionID() != 0
+	limit := time.NewTimer(closeTimeout)
+	defer limit.Stop()
 	if had {
 		// The client gives a session back only while it is connected.
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout*3/4)
 		b.d.awaitConnection(ctx)
 		cancel()
 	}
-	b.conn.Close() // takes a second where nobody answers
-	b.d.shut()
+	b.conn.Close() // waits a second for the answer
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -211,6 +212,11 @@ func (b *Backend) close() error {
 		}
 		b.background.Wait()
 	}()
+	select {
+	case <-ended:
+	case <-limit.C:
+	}
+	b.d.shut()
 	timer := time.NewTimer(closeTimeout)
 	defer timer.Stop()
 	select {

@@ -18,6 +18,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if helper := os.Getenv("COORD_ZOOKEEPER_HELPER"); helper != "" {
+		os.Exit(runHelper(helper))
+	}
 	os.Exit(testenv.Main(m))
 }
 
