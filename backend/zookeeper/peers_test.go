@@ -23,14 +23,14 @@ type peer interface {
 	release()
 }
 
-// program is a peer in a process of its own.
-type program struct {
-	t     *testing.T
+// peerProgram is a peer in a process of its own.
+type peerProgram struct {
+	t     testing.TB
 	in    io.WriteCloser
 	words chan string
 }
 
-func startProgram(t *testing.T, name string, args ...string) *program {
+func startProgram(t testing.TB, name string, args ...string) *peerProgram {
 	t.Helper()
 	cmd := exec.Command(name, args...)
 	in, err := cmd.StdinPipe()
@@ -46,7 +46,7 @@ func startProgram(t *testing.T, name string, args ...string) *program {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p := &program{t: t, in: in, words: make(chan string, 16)}
+	p := &peerProgram{t: t, in: in, words: make(chan string, 16)}
 	go func() {
 		defer close(p.words)
 		for s := bufio.NewScanner(out); s.Scan(); {
@@ -67,14 +67,14 @@ func startProgram(t *testing.T, name string, args ...string) *program {
 	return p
 }
 
-func (p *program) say(word string) {
+func (p *peerProgram) say(word string) {
 	p.t.Helper()
 	if _, err := io.WriteString(p.in, word+"\n"); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
-func (p *program) expect(word string) {
+func (p *peerProgram) expect(word string) {
 	p.t.Helper()
 	select {
 	case got := <-p.words:
@@ -86,14 +86,14 @@ func (p *program) expect(word string) {
 	}
 }
 
-func (p *program) lock() { p.say("lock"); p.expect("asked") }
-func (p *program) held() { p.t.Helper(); p.expect("held") }
-func (p *program) release() {
+func (p *peerProgram) lock() { p.say("lock"); p.expect("asked") }
+func (p *peerProgram) held() { p.t.Helper(); p.expect("held") }
+func (p *peerProgram) release() {
 	p.say("release")
 	p.expect("released")
 }
 
-func (p *program) waits(d time.Duration) {
+func (p *peerProgram) waits(d time.Duration) {
 	p.t.Helper()
 	select {
 	case got := <-p.words:
