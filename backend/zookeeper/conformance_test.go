@@ -37,7 +37,7 @@ func (h *harness) open(tb testing.TB) backend.Backend {
 		}
 		hosts += p.Addr()
 	}
-	open, err := backend.Parse(fmt.Sprintf("zookeeper://%s/conformance?session=3s", hosts))
+	open, err := backend.Parse(fmt.Sprintf("zookeeper://%s/conformance?session=4s", hosts))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func (h *harness) suite() conformance.Harness {
 		Open: h.open,
 		Expect: backend.Info{
 			Name: "zookeeper", Scope: backend.Network, FIFO: true, Fencing: true, Durable: true,
-			Expiry: 5 * time.Second, // the timeout, and what ZooKeeper takes to notice
+			Expiry: 6 * time.Second, // the timeout, and what ZooKeeper takes to notice
 		},
 		Crash: h.crash,
 		Sever: func(tb testing.TB, b backend.Backend) func() {

@@ -400,15 +400,13 @@ func (w *wire) packet(p []byte) {
 		return
 	}
 	xid := int32(binary.BigEndian.Uint32(p))
-	var r request
-	known := false
-	if xid == xidPing {
-		if known = len(w.pings) > 0; known {
-			r.at = w.pings[0]
-			w.pings = w.pings[1:]
-		}
-	} else if r, known = w.sent[xid]; known {
+	r, known := w.sent[xid]
+	switch {
+	case known:
 		delete(w.sent, xid)
+	case xid == xidPing && len(w.pings) > 0:
+		r.at, known = w.pings[0], true
+		w.pings = w.pings[1:]
 	}
 	w.mu.Unlock()
 	if known {

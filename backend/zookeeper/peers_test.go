@@ -173,11 +173,11 @@ const moment = 150 * time.Millisecond
 // which they came.
 func TestPeers(t *testing.T) {
 	z := testenv.SharedZooKeeper(t, 1)
-	for name, make := range peers {
+	for name, kind := range peers {
 		t.Run(name+"/Mutex", func(t *testing.T) {
-			a, b := open(t, hosts(z), make.query), open(t, hosts(z), make.query)
+			a, b := open(t, hosts(z), kind.query), open(t, hosts(z), kind.query)
 			p := newPlace(backend.Mutex)
-			other := make.start(t, z, linePath(p), "mutex")
+			other := kind.start(t, z, linePath(p), "mutex")
 
 			// We hold, the peer waits, one of ours is behind it.
 			first := acquire(t, a, p, exclusive)
@@ -204,13 +204,13 @@ func TestPeers(t *testing.T) {
 			other.release()
 			release(t, next.must())
 		})
-		if !make.rw {
+		if !kind.rw {
 			continue
 		}
 		t.Run(name+"/Read", func(t *testing.T) {
-			a, b := open(t, hosts(z), make.query), open(t, hosts(z), make.query)
+			a, b := open(t, hosts(z), kind.query), open(t, hosts(z), kind.query)
 			p := newPlace(backend.RWMutex)
-			reader := make.start(t, z, linePath(p), "read")
+			reader := kind.start(t, z, linePath(p), "read")
 			first := acquire(t, a, p, shared)
 			reader.lock()
 			reader.held() // beside our own
@@ -232,9 +232,9 @@ func TestPeers(t *testing.T) {
 			release(t, w)
 		})
 		t.Run(name+"/Write", func(t *testing.T) {
-			a, b := open(t, hosts(z), make.query), open(t, hosts(z), make.query)
+			a, b := open(t, hosts(z), kind.query), open(t, hosts(z), kind.query)
 			p := newPlace(backend.RWMutex)
-			writer := make.start(t, z, linePath(p), "write")
+			writer := kind.start(t, z, linePath(p), "write")
 			w := acquire(t, a, p, exclusive)
 			writer.lock()
 			roster(t, a, p, 2)
