@@ -5,7 +5,8 @@
 package all
 
 import (
-	_ "github.com/gocoord/coord/backend/etcd"   // etcd:// and etcds://
-	_ "github.com/gocoord/coord/backend/memory" // memory://
-	_ "github.com/gocoord/coord/backend/socket" // socket:// and unix://
+	_ "github.com/gocoord/coord/backend/etcd"      // etcd:// and etcds://
+	_ "github.com/gocoord/coord/backend/memory"    // memory://
+	_ "github.com/gocoord/coord/backend/socket"    // socket:// and unix://
+	_ "github.com/gocoord/coord/backend/zookeeper" // zookeeper://, zk://, zookeepers:// and zks://
 )

@@ -50,6 +50,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/gocoord/coord/backend"
+	"github.com/gocoord/coord/internal/share"
 )
 
 const (
@@ -86,8 +87,8 @@ type Backend struct {
 	heard  atomic.Int64 // when etcd last answered, in nanoseconds after born
 	stream atomic.Int64 // which watch stream is in use
 
-	loads   *shared[*clientv3.GetResponse]
-	rosters *shared[seen]
+	loads   *share.Reads[*clientv3.GetResponse]
+	rosters *share.Reads[seen]
 
 	closeOnce sync.Once
 	closeErr  error
@@ -157,7 +158,7 @@ func New(ctx context.Context, client *clientv3.Client, opts ...Option) (*Backend
 		Expiry:  b.ttl + late,
 	}
 	b.ctx, b.cancel = context.WithCancelCause(context.Background())
-	b.loads, b.rosters = newShared[*clientv3.GetResponse](b), newShared[seen](b)
+	b.loads, b.rosters = share.New[*clientv3.GetResponse](b.ctx, b.spawn, why), share.New[seen](b.ctx, b.spawn, why)
 	s, err := b.grant(ctx)
 	if err != nil {
 		b.cancel(end{backend.ErrClosed})

@@ -63,7 +63,7 @@ type seen struct {
 
 // roster reads the line.
 func (b *Backend) roster(ctx context.Context, at place) (backend.Roster, int64, error) {
-	s, err := b.rosters.get(ctx, at.line, func(ctx context.Context) (seen, error) { return b.readLine(ctx, at) })
+	s, err := b.rosters.Get(ctx, at.line, func(ctx context.Context) (seen, error) { return b.readLine(ctx, at) })
 	if err != nil {
 		return backend.Roster{}, 0, err
 	}

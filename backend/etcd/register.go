@@ -78,7 +78,7 @@ func (b *Backend) Load(ctx context.Context, p backend.Place, since backend.Versi
 
 // load reads a register, and says at which revision of the store.
 func (b *Backend) load(ctx context.Context, key string) (backend.Value, int64, error) {
-	r, err := b.loads.get(ctx, key, func(ctx context.Context) (r *clientv3.GetResponse, err error) {
+	r, err := b.loads.Get(ctx, key, func(ctx context.Context) (r *clientv3.GetResponse, err error) {
 		err = b.do(ctx, func(ctx context.Context) (err error) {
 			r, err = b.client.Get(ctx, key)
 			return err

@@ -3,7 +3,8 @@
 // of the test.
 //
 // [Etcd] starts an etcd cluster of one or three nodes for one test and
-// [SharedEtcd] one that all tests of a package use; [NewProxy] stands between a
+// [SharedEtcd] one that all tests of a package use, [NewZooKeeper] and
+// [SharedZooKeeper] do the same with ZooKeeper; [NewProxy] stands between a
 // client and a server and cuts, mutes or delays what they say. Nothing here is
 // replaced by a fake and nothing is skipped when it is missing: the binaries are
 // built from the versions pinned in the nested module in the directory etcd, and

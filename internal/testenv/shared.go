@@ -16,6 +16,13 @@ var shared struct {
 	open    bool // Main runs, so somebody will stop them
 	dir     string
 	entries map[string]*sharedEntry
+	zoo     map[int]*sharedZoo // by size
+}
+
+type sharedZoo struct {
+	once sync.Once
+	s    *zooServers
+	err  error
 }
 
 type sharedEntry struct {
@@ -94,10 +101,59 @@ func sharedServers(cfg config) (*servers, error) {
 	return entry.s, entry.err
 }
 
+// SharedZooKeeper returns an ensemble of 1 or 3 nodes that all tests of the
+// package share. It is started for the first of them and stopped by [Main].
+// Tests keep apart by using nodes of their own, and cannot stop its servers.
+func SharedZooKeeper(tb Reporter, nodes int) *ZooKeeper {
+	tb.Helper()
+	shared.mu.Lock()
+	if !shared.open {
+		shared.mu.Unlock()
+		tb.Fatalf("testenv: SharedZooKeeper needs func TestMain(m *testing.M) { testenv.Main(m) } in this package")
+	}
+	if shared.zoo == nil {
+		shared.zoo = make(map[int]*sharedZoo)
+	}
+	entry := shared.zoo[nodes]
+	if entry == nil {
+		entry = &sharedZoo{}
+		shared.zoo[nodes] = entry
+	}
+	shared.mu.Unlock()
+	entry.once.Do(func() {
+		var dir string
+		if dir, entry.err = os.MkdirTemp("", "coord-testenv-"); entry.err != nil {
+			return
+		}
+		if entry.s, entry.err = startZooKeeper(dir, nodes); entry.err == nil {
+			entry.s.shared = true
+		}
+	})
+	if entry.err != nil {
+		tb.Fatalf("%v", entry.err)
+	}
+	z := &ZooKeeper{tb: tb, s: entry.s}
+	tb.Cleanup(func() {
+		if tb.Failed() {
+			tb.Logf("%s", entry.s.log())
+		}
+	})
+	return z
+}
+
 func stopShared() {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	shared.open = false
+	for _, entry := range shared.zoo {
+		if entry.s == nil {
+			continue
+		}
+		if err := errors.Join(entry.s.close(), os.RemoveAll(entry.s.dir)); err != nil {
+			fmt.Fprintln(os.Stderr, "testenv:", err)
+		}
+	}
+	shared.zoo = nil
 	for _, entry := range shared.entries {
 		if entry.s == nil {
 			continue
