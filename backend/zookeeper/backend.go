@@ -41,6 +41,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -112,6 +113,17 @@ type config struct {
 	acl    []zk.ACL
 	asked  time.Duration
 	owned  <-chan zk.Event
+
+	servers []string // nil: only the connection knows
+}
+
+// service names what clients share, however they list the servers.
+func (c config) service(conn *zk.Conn, base string) string {
+	servers := c.servers
+	if servers == nil {
+		servers = []string{conn.Server()}
+	}
+	return strings.Join(slices.Sorted(slices.Values(servers)), ",") + base
 }
 
 // WithBase sets the path below which all nodes are. The default is "/coord".
@@ -149,7 +161,7 @@ func New(ctx context.Context, conn *zk.Conn, d *Dialer, opts ...Option) (*Backen
 	}
 	b.watches.init(b)
 	b.info = backend.Info{
-		Name: "zookeeper", Service: conn.Server(), Scope: backend.Network,
+		Name: "zookeeper", Service: cfg.service(conn, base), Scope: backend.Network,
 		FIFO: true, Fencing: true, Durable: true, Expiry: highestTimeout,
 	}
 	b.ctx, b.cancel = context.WithCancelCause(context.Background())
@@ -162,7 +174,7 @@ func New(ctx context.Context, conn *zk.Conn, d *Dialer, opts ...Option) (*Backen
 		return nil, err
 	}
 	b.info.Expiry = t.timeout + late
-	b.info.Service = conn.Server()
+	b.info.Service = cfg.service(conn, base)
 	b.owned = cfg.owned
 	return b, nil
 }
@@ -172,8 +184,9 @@ func New(ctx context.Context, conn *zk.Conn, d *Dialer, opts ...Option) (*Backen
 func (b *Backend) Info() backend.Info { return b.info }
 
 // Close releases every lease and gives the session back, which removes all its
-// entries in one step. It takes three seconds at most. When ZooKeeper did not confirm within that time it
-// returns backend.ErrUnavailable, and the entries go when the session expires.
+// entries in one step. It takes three seconds at most. When ZooKeeper did not confirm
+// within that time it returns backend.ErrUnavailable, and the entries go when
+// the session expires.
 func (b *Backend) Close() error {
 	b.closeOnce.Do(func() { b.closeErr = b.close() })
 	return b.closeErr

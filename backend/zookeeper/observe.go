@@ -101,11 +101,16 @@ func (b *Backend) Observe(ctx context.Context, p backend.Place, since backend.Ve
 // roster reads the line and what its entries say.
 func (b *Backend) roster(ctx context.Context, at place) (backend.Roster, error) {
 	r, err := b.rosters.Get(ctx, at.line, func(ctx context.Context) (backend.Roster, error) { return b.readRoster(ctx, at) })
-	r.Entries = slices.Clone(r.Entries) // it may be shared
+	return own(r), err
+}
+
+// own returns a copy of a roster that may be shared.
+func own(r backend.Roster) backend.Roster {
+	r.Entries = slices.Clone(r.Entries)
 	for i := range r.Entries {
-		r.Entries[i].Claim.Data = slices.Clone(r.Entries[i].Claim.Data)
+		r.Entries[i].Claim = r.Entries[i].Claim.Clone()
 	}
-	return r, err
+	return r
 }
 
 // freshRoster is roster after a sync.
@@ -116,8 +121,7 @@ func (b *Backend) freshRoster(ctx context.Context, at place) (backend.Roster, er
 		}
 		return b.readRoster(ctx, at)
 	})
-	r.Entries = slices.Clone(r.Entries)
-	return r, err
+	return own(r), err
 }
 
 func (b *Backend) readRoster(ctx context.Context, at place) (backend.Roster, error) {

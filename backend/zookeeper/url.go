@@ -158,7 +158,7 @@ func (t target) connect(ctx context.Context) (*Backend, error) {
 		return nil, fmt.Errorf("zookeeper: %w", err)
 	}
 	b, err := New(ctx, conn, d, WithBase(t.base), WithLayout(t.layout), WithACL(t.acl), func(c *config) {
-		c.owned, c.asked = events, t.session
+		c.owned, c.asked, c.servers = events, t.session, t.servers
 	})
 	if err == nil {
 		b.info.Service = strings.Join(t.servers, ",")
