@@ -93,7 +93,7 @@ func (b *Backend) attach(ctx context.Context) (*attachment, error) {
 
 func (b *Backend) dial(ctx context.Context) (*wire, error) {
 	var d net.Dialer
-	c, err := d.DialContext(ctx, "unix", b.at.path)
+	c, err := d.DialContext(ctx, "unix", b.via)
 	if err != nil {
 		return nil, err
 	}
