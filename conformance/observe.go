@@ -209,17 +209,16 @@ func observeCallersOwn(t *T) {
 		return roster.Entries[0].Claim.Data
 	}
 	var wg sync.WaitGroup
-	for i := range 4 {
-		wg.Go(func() {
-			data := look()
-			for k := range data {
-				data[k] = byte('0' + i)
-			}
-		})
+	var seen [8][]byte
+	for i := range seen {
+		wg.Go(func() { seen[i] = look() })
 	}
 	wg.Wait()
-	if data := look(); string(data) != "data" {
-		t.Errorf("a member's Data is %q after others wrote into what they had read; want %q", data, "data")
+	for i, data := range append(seen[:], look()) {
+		if string(data) != "data" {
+			t.Fatalf("the Data of a member, read by %d, is %q after another wrote into what it had read; want %q", i, data, "data")
+		}
+		clear(data)
 	}
 }
 

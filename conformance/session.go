@@ -23,29 +23,29 @@ func sessionChecks() []check {
 		{name: "Session/CrashedInside", need: []need{crash, kind(backend.Barrier)}, fn: sessionCrashedInside,
 			why: "Leave does not wait for a member that crashed inside"},
 
-		{name: "Session/ToldBeforeNext", need: []need{sever, kind(backend.RWMutex)}, fn: sessionToldBeforeNext,
+		{name: "Session/ToldBeforeNext", need: []need{sever, forgotten, kind(backend.RWMutex)}, fn: sessionToldBeforeNext,
 			why: "Done closes no later than the earliest moment at which another claim can be admitted, by the holder's own clock"},
-		{name: "Session/LostThenLock", need: []need{sever, kind(backend.RWMutex)}, fn: sessionLostThenLock,
+		{name: "Session/LostThenLock", need: []need{sever, forgotten, kind(backend.RWMutex)}, fn: sessionLostThenLock,
 			why: "after a loss Release is ErrLost and touches nobody, and the same client can lock again"},
-		{name: "Session/LossEndsWith", need: []need{sever, kind(backend.RWMutex)}, fn: sessionLossEndsWith,
+		{name: "Session/LossEndsWith", need: []need{sever, forgotten, kind(backend.RWMutex)}, fn: sessionLossEndsWith,
 			why: "when the hold is lost the ctx of With's f ends, and With reports the loss; a hold of All is lost with its part"},
 		{name: "Session/Blip", need: []need{sever, expiry, kind(backend.RWMutex)}, fn: sessionBlip,
 			why: "an interruption shorter than Info.Expiry loses nothing"},
-		{name: "Session/SeveredWaiter", need: []need{sever, kind(backend.RWMutex)}, fn: sessionSeveredWaiter,
+		{name: "Session/SeveredWaiter", need: []need{sever, forgotten, kind(backend.RWMutex)}, fn: sessionSeveredWaiter,
 			why: "a wait whose session ends is an error, never a grant, and leaves no ghost in line"},
 		{name: "Session/SeveredWatch", need: []need{sever, kind(backend.Group)}, fn: sessionSeveredWatch,
 			why: "a watch whose session ends is an error: Gone does not say that somebody has gone who is there"},
 		{name: "Session/Unavailable", need: []need{sever, kind(backend.RWMutex)}, fn: sessionUnavailable,
-			why: "a service that cannot be reached is waited for, but not for ever: after Info.Expiry calls return ErrUnavailable"},
+			why: "a service that cannot be reached is waited for, but not for ever: after Info.Expiry, or the backend's own patience, calls return ErrUnavailable"},
 		{name: "Session/Deadline", need: []need{sever, kind(backend.RWMutex)}, fn: sessionDeadline,
 			why: "a ctx's deadline is honoured while the service cannot be reached, and the clean-up is made up for later"},
-		{name: "Session/Release", need: []need{sever, kind(backend.RWMutex)}, fn: sessionRelease,
+		{name: "Session/Release", need: []need{sever, forgotten, kind(backend.RWMutex)}, fn: sessionRelease,
 			why: "a Release that gets no answer returns in bounded time; the hold has ended, and its entry goes when it can"},
-		{name: "Session/Downgrade", need: []need{sever, kind(backend.RWMutex)}, fn: sessionDowngrade,
+		{name: "Session/Downgrade", need: []need{sever, expiry, kind(backend.RWMutex)}, fn: sessionDowngrade,
 			why: "a Downgrade without an answer can be asked for again, and then all waiting readers are in"},
-		{name: "Session/Close", need: []need{sever, kind(backend.RWMutex)}, fn: sessionClose,
+		{name: "Session/Close", need: []need{sever, forgotten, kind(backend.RWMutex)}, fn: sessionClose,
 			why: "Close returns in bounded time with a mute service, too, and ends holds and waits"},
-		{name: "Session/LostInside", need: []need{sever, kind(backend.Barrier)}, fn: sessionLostInside,
+		{name: "Session/LostInside", need: []need{sever, forgotten, kind(backend.Barrier)}, fn: sessionLostInside,
 			why: "who was lost inside a barrier is told by Done and Leave, and the others do not wait for it"},
 	}
 	return rows
@@ -54,6 +54,15 @@ func sessionChecks() []check {
 func expiry(h Harness) string {
 	if h.Expect.Expiry <= 0 {
 		return "a session of this backend ends at once: there is no interruption shorter than it"
+	}
+	return ""
+}
+
+// forgotten is of rows in which the service lets others have what a client had
+// that was silent for too long.
+func forgotten(h Harness) string {
+	if h.Expect.Expiry <= 0 {
+		return "Info.Expiry is 0, so the service forgets a client when the system says that it has died, and never because it is silent: one that is cut off keeps its holds and its place, and nobody else gets them"
 	}
 	return ""
 }

@@ -28,6 +28,7 @@ const defaultMode fs.FileMode = 0o600
 type config struct {
 	path string
 	mode fs.FileMode
+	via  string // a test's proxy before the socket
 }
 
 // An Option changes how Open and Serve go about it.

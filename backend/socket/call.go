@@ -100,10 +100,7 @@ func (b *Backend) await(ctx context.Context, c *call) (*reply, error) {
 	if b.calls[c.number] == c {
 		switch c.op {
 		case opObserve, opGone, opLoad:
-			delete(b.calls, c.number)
-			if b.link != nil {
-				b.link.request(&request{op: opCancel, number: c.number})
-			}
+			b.cancelLocked(c.number)
 		case opStore, opPlaces, opPing:
 			delete(b.calls, c.number)
 		default:
@@ -221,12 +218,23 @@ func (b *Backend) giveUpLocked(before time.Time, why error) {
 		case opAcquire:
 			delete(b.calls, n)
 			b.nudgeLocked(b.dropLocked(n))
+		case opObserve, opGone, opLoad:
+			b.cancelLocked(n)
 		default:
 			delete(b.calls, n)
 		}
 		c.answer(answer{err: why})
 	}
 	b.interruptLocked()
+}
+
+// cancelLocked ends a watch. The server has to know: it would keep it for as
+// long as the connection lasts.
+func (b *Backend) cancelLocked(number uint64) {
+	delete(b.calls, number)
+	if b.link != nil {
+		b.link.request(&request{op: opCancel, number: number})
+	}
 }
 
 // dropLocked takes a claim out of line, in the background.

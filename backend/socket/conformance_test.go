@@ -6,9 +6,11 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/gocoord/coord/backend"
 	"github.com/gocoord/coord/conformance"
+	"github.com/gocoord/coord/internal/testenv"
 )
 
 // paths gives all clients of one test one path.
@@ -50,7 +52,62 @@ func harness() conformance.Harness {
 	}
 }
 
-// TestConformance has no Sever: processes of one host cannot be cut off from
-// one another. What comes closest is tested here: connections that break,
-// servers that die, and processes that are stopped.
+// TestConformance is of processes that serve one another, as they usually are.
+// There is no Sever, since one of the clients is the server.
 func TestConformance(t *testing.T) { conformance.Run(t, harness()) }
+
+// A keeper serves a path for one test, and its clients come through proxies.
+type keeper struct {
+	paths
+	mu      sync.Mutex
+	keeping map[testing.TB]bool
+	proxies map[backend.Backend]*testenv.Proxy
+}
+
+// open makes a client that can be cut off.
+func (k *keeper) open(tb testing.TB) backend.Backend {
+	path := k.path(tb)
+	k.mu.Lock()
+	first := !k.keeping[tb]
+	k.keeping[tb] = true
+	k.mu.Unlock()
+	if first {
+		opened(tb, path)
+		tb.Cleanup(func() { // in the middle of a test, too
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			k.keeping[tb] = false
+		})
+	}
+	p := testenv.NewProxy(tb, "unix", path)
+	b, err := Open(tb.Context(), path, func(c *config) { c.via = p.Addr() })
+	if err != nil {
+		tb.Fatal(err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.proxies[b] = p
+	return b
+}
+
+// sever makes the server mute for one client, and the client for the server:
+// as far as it can see, the server is stopped. Nothing can part them more than
+// that on one host. A connection that breaks is made again at once.
+func (k *keeper) sever(_ testing.TB, b backend.Backend) (heal func()) {
+	k.mu.Lock()
+	p := k.proxies[b]
+	k.mu.Unlock()
+	p.Mute()
+	return p.Heal
+}
+
+// TestConformanceServed is of clients of which none is the server.
+func TestConformanceServed(t *testing.T) {
+	old := patience
+	patience = 3 * time.Second
+	t.Cleanup(func() { patience = old })
+	k := &keeper{keeping: make(map[testing.TB]bool), proxies: make(map[backend.Backend]*testenv.Proxy)}
+	h := harness()
+	h.Open, h.Sever = k.open, k.sever
+	conformance.Run(t, h)
+}

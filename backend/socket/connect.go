@@ -93,7 +93,7 @@ func (b *Backend) attach(ctx context.Context) (*attachment, error) {
 
 func (b *Backend) dial(ctx context.Context) (*wire, error) {
 	var d net.Dialer
-	c, err := d.DialContext(ctx, "unix", b.at.path)
+	c, err := d.DialContext(ctx, "unix", b.via)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func (b *Backend) greet(ctx context.Context, w *wire) (*attachment, error) {
 	body, err := w.receive(maxReply)
 	if err != nil {
 		w.close()
-		if errors.Is(err, os.ErrDeadlineExceeded) {
+		if errors.Is(err, os.ErrDeadlineExceeded) || ctx.Err() != nil {
 			err = fmt.Errorf("%s does not answer: is it stopped?", peer)
 			return nil, backend.Unavailable(b.at.path, err)
 		}

@@ -3,6 +3,7 @@
 package socket
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 // A Backend is one client of a socket. It implements backend.Backend.
 type Backend struct {
 	at   layout
+	via  string // where to connect to: the socket's path, or a test's proxy
 	info backend.Info
 
 	// server is set while this client serves. Then calls go straight to its
@@ -62,7 +64,7 @@ func open(ctx context.Context, cfg config) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{at: at, info: info(at.path), calls: make(map[uint64]*call), leases: make(map[uint64]*lease)}
+	b := &Backend{at: at, via: cmp.Or(cfg.via, at.path), info: info(at.path), calls: make(map[uint64]*call), leases: make(map[uint64]*lease)}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.watchdog = time.AfterFunc(time.Hour, b.listen)
 	b.watchdog.Stop()

@@ -9,9 +9,10 @@ import (
 )
 
 // makePlace makes the node of a place, and its parents. It is a container, so
-// that ZooKeeper removes it when nobody uses it any more.
+// that ZooKeeper removes it when nobody uses it any more. Kazoo's locks do not
+// stand that: each makes the node once, and fails when it is gone later.
 func (b *Backend) makePlace(ctx context.Context, at place) error {
-	return b.make(ctx, at.line, true)
+	return b.make(ctx, at.line, b.layout != Kazoo)
 }
 
 // makeRegister makes the parents of a register.

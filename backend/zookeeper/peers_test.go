@@ -281,6 +281,14 @@ func TestLayout(t *testing.T) {
 			t.Fatal(err)
 		}
 		guid, _, _ := strings.Cut(l.ID(), ".")
+		// Of a container ZooKeeper says that its owner is the least number.
+		_, line, err := conn.Exists(linePath(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stays, want := line.EphemeralOwner == 0, c.query != ""; stays != want {
+			t.Errorf("%s%s: the node stays: %v, want %v, since Kazoo alone cannot do without it", c.kind, c.query, stays, want)
+		}
 		if want := fmt.Sprintf(c.want, guid); len(names) != 1 || names[0] != want {
 			t.Errorf("%s %s: nodes %q, want %q", c.kind, c.claim.Mode, names, want)
 		}

@@ -156,7 +156,7 @@ func TestBarrier(t *testing.T) {
 		wg.Wait()
 		// One that waits leaves at once when it is told to.
 		p := s.start(t, "barrier", "-p", "2", "y")
-		for !strings.Contains(s.output(t, 0, "status", "y", "--kind", "barrier"), "holds") {
+		for !strings.Contains(s.output(t, 0, "status", "y", "--kind", "barrier", "--json"), `"state":"holds"`) {
 			continue
 		}
 		p.signal(syscall.SIGTERM)
