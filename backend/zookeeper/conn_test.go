@@ -123,6 +123,25 @@ func TestTLS(t *testing.T) {
 	wantErr(t, err, backend.ErrInvalid)
 }
 
+// Clients who list the servers differently share places all the same, and those
+// of another base path do not.
+func TestService(t *testing.T) {
+	z := testenv.SharedZooKeeper(t, 1)
+	other := testenv.NewProxy(t, "tcp", z.Endpoints()[0])
+	one := open(t, hosts(z)+","+other.Addr(), "").Info().Service
+	if two := open(t, other.Addr()+","+hosts(z), "").Info().Service; two != one {
+		t.Errorf("the service is %q for one client and %q for another", one, two)
+	}
+	b, err := tryOpen(testContext(t), "zk://"+hosts(z)+","+other.Addr()+"/elsewhere")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	if elsewhere := b.Info().Service; elsewhere == one {
+		t.Errorf("the service is %q for two base paths", one)
+	}
+}
+
 // One dead host among several costs a moment, and none alive an error in time.
 func TestDeadHosts(t *testing.T) {
 	z := testenv.SharedZooKeeper(t, 1)

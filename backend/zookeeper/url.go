@@ -161,7 +161,6 @@ func (t target) connect(ctx context.Context) (*Backend, error) {
 		c.owned, c.asked, c.servers = events, t.session, t.servers
 	})
 	if err == nil {
-		b.info.Service = strings.Join(t.servers, ",")
 		if t.user == nil {
 			return b, nil
 		}
