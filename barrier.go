@@ -97,7 +97,8 @@ func (b *barrier) arrive(ctx context.Context) (*Hold, error) {
 func (b *barrier) seat(ctx context.Context, me backend.Lease) (*seating, error) {
 	// What this client last saw of the register is most often still so. If not,
 	// the next step finds out: a store fails, or a load does not wait.
-	reg, guessed := b.c.registers.last(b.place)
+	reg := b.c.registers.last(b.place)
+	guessed := reg != nil
 	var (
 		since  backend.Version
 		looked bool

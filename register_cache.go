@@ -53,12 +53,11 @@ func (c *registerCache) keepLocked(p backend.Place, reg *register) {
 	c.next = (c.next + 1) % len(c.seen)
 }
 
-// last returns the register that was last seen of a place.
-func (c *registerCache) last(p backend.Place) (*register, bool) {
+// last returns the register that was last seen of a place, or nil.
+func (c *registerCache) last(p backend.Place) *register {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	reg := c.lastLocked(p)
-	return reg, reg != nil
+	return c.lastLocked(p)
 }
 
 func (c *registerCache) lastLocked(p backend.Place) *register {

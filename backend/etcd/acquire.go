@@ -12,39 +12,13 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/gocoord/coord/backend"
+	"github.com/gocoord/coord/internal/remote"
 )
-
-// patienceAfter is for how long a failed Acquire waits for the answer that it
-// has an entry, and then for that to be removed, so that it is normally gone on
-// return. After that the removal goes on in the background.
-const patienceAfter = 100 * time.Millisecond
 
 // Acquire implements backend.Backend. Uncontended, it makes one request.
 func (b *Backend) Acquire(ctx context.Context, p backend.Place, c backend.Claim) (backend.Lease, error) {
-	if err := errors.Join(p.Check(), c.Check()); err != nil {
-		return nil, err
-	}
-	if err := why(ctx); err != nil {
-		return nil, err
-	}
-	for try := 1; ; try++ {
-		s, err := b.openSession(ctx)
-		if err != nil {
-			return nil, err
-		}
-		l, err := s.acquire(ctx, p, c)
-		if err == nil {
-			return l, nil
-		}
-		// The session may have been gone for a while without our knowing.
-		if !errors.Is(err, errUnused) || try == 3 || ctx.Err() != nil {
-			return nil, err
-		}
-	}
+	return remote.Acquire(ctx, p, c, b.openSession, func(s *session) (*lease, error) { return s.acquire(ctx, p, c) })
 }
-
-// errUnused is the end of a session before the claim was put in line.
-var errUnused = errors.New("the session was over before it could be used")
 
 func (s *session) acquire(ctx context.Context, p backend.Place, c backend.Claim) (*lease, error) {
 	l, err := s.newLease(p, c)
@@ -61,7 +35,7 @@ func (s *session) acquire(ctx context.Context, p backend.Place, c backend.Claim)
 	if err != nil {
 		l.abandon()
 		if l.unused() {
-			err = fmt.Errorf("%w: %w", errUnused, err)
+			err = fmt.Errorf("%w: %w", remote.ErrUnused, err)
 		}
 		return nil, err
 	}
@@ -70,7 +44,7 @@ func (s *session) acquire(ctx context.Context, p backend.Place, c backend.Claim)
 
 // stay waits in line until nobody is ahead.
 func (l *lease) stay(ctx context.Context, v view) error {
-	ctx, stop := join(ctx, l.s.ctx)
+	ctx, stop := remote.Join(ctx, l.s.ctx)
 	defer stop()
 	for len(v.ahead) > 0 {
 		err := l.wait(ctx, v)
@@ -105,16 +79,17 @@ func (l *lease) enter(ctx context.Context) (view, error) {
 	if l.claim.NoWait && l.claim.Mode != backend.Presence {
 		put = l.try
 	}
+	live := remote.Outlive(ctx, l.s.ctx)
 	if ctx.Done() == nil {
-		return put(ctx, endless{l.s.ctx, ctx})
+		return put(ctx, live)
 	}
-	live, cancel := context.WithCancel(endless{l.s.ctx, context.WithoutCancel(ctx)})
+	live, cancel := context.WithCancel(live)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(patienceAfter, cancel) })
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(remote.PatienceAfter, cancel) })
 	defer stop()
 	v, err := put(ctx, live)
 	if err != nil && ctx.Err() != nil {
-		err = why(ctx)
+		err = remote.Why(ctx)
 	}
 	return v, err
 }
@@ -200,7 +175,7 @@ func (l *lease) own() clientv3.Op { return on(getKey, l.key) }
 func (l *lease) unbarred() clientv3.Cmp { return absent(l.b.withdrawn(l.name)) }
 
 func (l *lease) put() clientv3.Op {
-	return clientv3.OpPut(l.key, encode(l.claim, l.since), clientv3.WithLease(l.s.id))
+	return clientv3.OpPut(l.key, string(remote.Encode(l.claim, l.since, 0)), clientv3.WithLease(l.s.id))
 }
 
 // ahead reads who is in line, before the given create revision unless that is
@@ -330,7 +305,7 @@ func (l *lease) wait(ctx context.Context, v view) error {
 		case <-changed:
 			return nil
 		case <-ctx.Done():
-			return why(ctx)
+			return remote.Why(ctx)
 		}
 	}
 	_, err := l.b.follow(ctx, watched{key: v.ahead[0], check: l.blocked(v.ahead[0])}, v.rev)
@@ -358,24 +333,16 @@ func (l *lease) blocked(key string) func(context.Context, int64) (bool, int64, e
 // admit makes the claim a hold, unless ctx or the session has ended.
 func (l *lease) admit(ctx context.Context) error {
 	if err := l.s.check(); err != nil {
-		return l.b.ending(err)
+		return remote.Closing(err)
 	}
 	l.b.mu.Lock()
 	defer l.b.mu.Unlock()
-	if err := why(ctx); err != nil {
+	if err := remote.Why(ctx); err != nil {
 		return err
 	}
 	if l.err != nil {
-		return l.b.ending(l.err)
+		return remote.Closing(l.err)
 	}
 	l.held = true
 	return nil
-}
-
-// ending turns the end of a session into the error of a call in progress.
-func (b *Backend) ending(err error) error {
-	if errors.Is(err, backend.ErrReleased) {
-		return backend.ErrClosed
-	}
-	return err
 }

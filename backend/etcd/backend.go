@@ -41,8 +41,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,7 +48,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/gocoord/coord/backend"
-	"github.com/gocoord/coord/internal/share"
+	"github.com/gocoord/coord/internal/remote"
 )
 
 const (
@@ -87,8 +85,9 @@ type Backend struct {
 	heard  atomic.Int64 // when etcd last answered, in nanoseconds after born
 	stream atomic.Int64 // which watch stream is in use
 
-	loads   *share.Reads[*clientv3.GetResponse]
-	rosters *share.Reads[seen]
+	loads   *remote.Reads[*clientv3.GetResponse]
+	rosters *remote.Reads[seen]
+	doubts  remote.Doubts
 
 	closeOnce sync.Once
 	closeErr  error
@@ -100,7 +99,6 @@ type Backend struct {
 	opening    chan struct{}     // not nil while a session is being opened
 	claims     map[string]*lease // by key, as long as the key may exist
 	seq        uint64
-	doubts     []doubt
 }
 
 var _ backend.Backend = (*Backend)(nil)
@@ -150,7 +148,7 @@ func New(ctx context.Context, client *clientv3.Client, opts ...Option) (*Backend
 	}
 	b.info = backend.Info{
 		Name:    "etcd",
-		Service: service(client.Endpoints(), root),
+		Service: remote.Service(client.Endpoints(), root),
 		Scope:   backend.Network,
 		FIFO:    true,
 		Fencing: true,
@@ -158,10 +156,10 @@ func New(ctx context.Context, client *clientv3.Client, opts ...Option) (*Backend
 		Expiry:  b.ttl + late,
 	}
 	b.ctx, b.cancel = context.WithCancelCause(context.Background())
-	b.loads, b.rosters = share.New[*clientv3.GetResponse](b.ctx, b.spawn, why), share.New[seen](b.ctx, b.spawn, why)
+	b.loads, b.rosters = remote.NewReads[*clientv3.GetResponse](b.ctx, b.spawn), remote.NewReads[seen](b.ctx, b.spawn)
 	s, err := b.grant(ctx)
 	if err != nil {
-		b.cancel(end{backend.ErrClosed})
+		b.cancel(remote.Ended(backend.ErrClosed))
 		return nil, err
 	}
 	b.info.Expiry = s.ttl + late
@@ -169,11 +167,6 @@ func New(ctx context.Context, client *clientv3.Client, opts ...Option) (*Backend
 	b.session = s
 	s.start()
 	return b, nil
-}
-
-// service names what clients share, however they list the members.
-func service(endpoints []string, root string) string {
-	return strings.Join(slices.Sorted(slices.Values(endpoints)), ",") + root
 }
 
 // Info says what this backend promises. Expiry is the ttl that etcd granted and
@@ -197,7 +190,7 @@ func (b *Backend) close() error {
 	if s != nil {
 		s.end(backend.ErrReleased)
 	}
-	b.cancel(end{backend.ErrClosed})
+	b.cancel(remote.Ended(backend.ErrClosed))
 	var err error
 	if s != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
@@ -216,38 +209,15 @@ func (b *Backend) close() error {
 func (b *Backend) spawn(f func()) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.spawnLocked(f)
+}
+
+func (b *Backend) spawnLocked(f func()) bool {
 	if b.closed {
 		return false
 	}
 	b.background.Go(f)
 	return true
-}
-
-// join derives a context that also ends when owner does: that of the Backend
-// or of a session.
-func join(ctx, owner context.Context) (context.Context, context.CancelFunc) {
-	if ctx.Done() == nil { // as often as a caller does not care, and far cheaper
-		return endless{owner, ctx}, func() {}
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(owner, func() { cancel(context.Cause(owner)) })
-	return ctx, func() {
-		stop()
-		cancel(nil)
-	}
-}
-
-// endless has the values of a context that never ends, and the end of another.
-type endless struct {
-	context.Context
-	values context.Context
-}
-
-func (e endless) Value(key any) any {
-	if v := e.values.Value(key); v != nil {
-		return v
-	}
-	return e.Context.Value(key)
 }
 
 func newNonce() string {

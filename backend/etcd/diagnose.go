@@ -11,14 +11,15 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/gocoord/coord/backend"
+	"github.com/gocoord/coord/internal/remote"
 )
 
 // Places implements backend.Lister. Names that were too long to be kept as they
 // are cannot be told, and are left out.
 func (b *Backend) Places(ctx context.Context) ([]backend.Place, error) {
-	ctx, stop := join(ctx, b.ctx)
+	ctx, stop := remote.Join(ctx, b.ctx)
 	defer stop()
-	if err := why(ctx); err != nil {
+	if err := remote.Why(ctx); err != nil {
 		return nil, err
 	}
 	seen := make(map[backend.Place]bool)
@@ -55,7 +56,7 @@ func (b *Backend) Places(ctx context.Context) ([]backend.Place, error) {
 // Diagnose implements backend.Diagnoser: it asks each member for its version,
 // its leader, the size of its database and its troubles.
 func (b *Backend) Diagnose(ctx context.Context) ([]backend.Finding, error) {
-	ctx, stop := join(ctx, b.ctx)
+	ctx, stop := remote.Join(ctx, b.ctx)
 	defer stop()
 	endpoints := b.client.Endpoints()
 	var out []backend.Finding
@@ -67,7 +68,7 @@ func (b *Backend) Diagnose(ctx context.Context) ([]backend.Finding, error) {
 			status, err = b.client.Status(ctx, e)
 			return err
 		})
-		if ended := why(ctx); ended != nil {
+		if ended := remote.Why(ctx); ended != nil {
 			return out, ended
 		}
 		if err != nil {

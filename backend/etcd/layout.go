@@ -3,42 +3,21 @@ package etcd
 import (
 	"bytes"
 	"cmp"
-	"encoding/base64"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/gocoord/coord/backend"
+	"github.com/gocoord/coord/internal/remote"
 )
 
 const defaultPrefix = "/coord"
 
-// cleanPrefix brings a prefix into the one form it is used in: a slash before
-// every part and none at the end. No parts mean the default.
 func cleanPrefix(s string) (string, error) {
-	var b strings.Builder
-	for part := range strings.SplitSeq(s, "/") {
-		switch {
-		case part == "":
-			continue
-		case part == "." || part == "..":
-			return "", fmt.Errorf("%w: prefix %q has the part %q, which would mean another place in a path", backend.ErrInvalid, s, part)
-		case strings.ContainsFunc(part, unicode.IsControl):
-			return "", fmt.Errorf("%w: prefix %q has a control character", backend.ErrInvalid, s)
-		}
-		b.WriteByte('/')
-		b.WriteString(part)
-	}
-	if b.Len() == 0 {
-		return defaultPrefix, nil
-	}
-	return b.String(), nil
+	return remote.CleanPath(s, defaultPrefix, "prefix", "would mean another place in a path")
 }
 
 // A place's keys. Only entries may be below the first of these prefixes, since
@@ -66,58 +45,12 @@ func (at place) closing() string { return at.root + "/closing/" + at.dir + "/" +
 
 func (b *Backend) withdrawn(name string) string { return b.root + "/withdrawn/" + name }
 
-// record is the value of an entry.
-type record struct {
-	Format int    `json:"coord"`
-	Mode   string `json:"mode"`
-	Weight int64  `json:"weight,omitempty"`
-	Limit  int64  `json:"limit,omitempty"`
-	Owner  string `json:"owner,omitempty"`
-	Data   []byte `json:"data,omitempty"`
-	Since  int64  `json:"since,omitempty"` // Unix time in milliseconds
-}
-
-const recordFormat = 1
-
-// encode writes a record as encoding/json would, which takes longer than all
-// else that a client does to ask for a lock.
-func encode(c backend.Claim, since time.Time) string {
-	v := make([]byte, 0, 96+len(c.Owner)+2*len(c.Data))
-	v = strconv.AppendInt(append(v, `{"coord":`...), recordFormat, 10)
-	v = append(append(append(v, `,"mode":"`...), c.Mode.String()...), '"')
-	if c.Weight != 0 {
-		v = strconv.AppendInt(append(v, `,"weight":`...), c.Weight, 10)
-	}
-	if c.Limit != 0 {
-		v = strconv.AppendInt(append(v, `,"limit":`...), c.Limit, 10)
-	}
-	if c.Owner != "" {
-		v = appendString(append(v, `,"owner":`...), c.Owner)
-	}
-	if len(c.Data) > 0 {
-		v = base64.StdEncoding.AppendEncode(append(v, `,"data":"`...), c.Data)
-		v = append(v, '"')
-	}
-	v = strconv.AppendInt(append(v, `,"since":`...), since.UnixMilli(), 10)
-	return string(append(v, '}'))
-}
-
-// appendString appends a JSON string.
-func appendString(v []byte, s string) []byte {
-	special := func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' }
-	if strings.IndexFunc(s, special) < 0 {
-		return append(append(append(v, '"'), s...), '"')
-	}
-	quoted, _ := json.Marshal(s) // a string always can be
-	return append(v, quoted...)
-}
-
 // decode reads an entry. The value of another kind of client is the data of an
 // Exclusive claim.
 func decode(prefix string, kv *mvccpb.KeyValue) backend.Entry {
 	e := backend.Entry{ID: entryID(prefix, kv), Token: uint64(kv.CreateRevision)}
-	r := record{}
-	if !bytes.HasPrefix(kv.Value, []byte(`{"coord":`)) || json.Unmarshal(kv.Value, &r) != nil {
+	r, ok := remote.Decode(kv.Value)
+	if !ok {
 		e.Claim = backend.Claim{Mode: backend.Exclusive, Data: kv.Value}
 		return e
 	}

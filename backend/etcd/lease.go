@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/gocoord/coord/backend"
+	"github.com/gocoord/coord/internal/remote"
 )
 
 // A lease is a claim, from before it is in line until its entry is gone.
@@ -49,7 +50,7 @@ func (s *session) newLease(p backend.Place, c backend.Claim) (*lease, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if s.err != nil {
-		return nil, b.ending(s.err)
+		return nil, remote.Closing(s.err)
 	}
 	slot := s.takeSlotLocked()
 	l := &lease{
@@ -191,8 +192,8 @@ func (l *lease) vanished() error {
 	if l.err == nil {
 		l.endLocked(err)
 	}
-	if l.doubt && !l.gone && !l.b.closed { // a put may still be on its way
-		l.b.background.Go(func() { l.removeLater() })
+	if l.doubt && !l.gone { // a put may still be on its way
+		l.b.spawnLocked(l.removeLater)
 	}
 	l.forgetLocked()
 	return err
@@ -216,7 +217,7 @@ func (l *lease) abandon() {
 	}
 	select {
 	case <-removed:
-	case <-time.After(patienceAfter):
+	case <-time.After(remote.PatienceAfter):
 	}
 }
 
@@ -239,7 +240,7 @@ func (l *lease) Release(ctx context.Context) error {
 	}
 	l.endLocked(backend.ErrReleased)
 	l.b.mu.Unlock()
-	joined, stop := join(ctx, l.s.ctx)
+	joined, stop := remote.Join(ctx, l.s.ctx)
 	defer stop()
 	err := l.remove(joined)
 	if err != nil && l.inLine() {
@@ -262,7 +263,7 @@ func (l *lease) removeLater() {
 			l.s.end(backend.Lost("entry %s could not be removed, so the session is given up: %w", l.key, err))
 			return
 		}
-		if sleep(l.s.ctx, l.s.ctx, longestPause) != nil {
+		if remote.Sleep(l.s.ctx, remote.LongestPause) != nil {
 			return
 		}
 	}
@@ -346,7 +347,7 @@ func (l *lease) Withdraw(ctx context.Context, v backend.Version) error {
 	} else if err != nil {
 		return err
 	}
-	ctx, stop := join(ctx, l.s.ctx)
+	ctx, stop := remote.Join(ctx, l.s.ctx)
 	defer stop()
 	var r *clientv3.TxnResponse
 	err := l.changing(ctx, func(ctx context.Context) (err error) {
@@ -388,7 +389,7 @@ func (l *lease) Downgrade(ctx context.Context) error {
 	default:
 		return fmt.Errorf("%w: downgrade of a %s claim, want an exclusive one", backend.ErrInvalid, claim.Mode)
 	}
-	joined, stop := join(ctx, l.s.ctx)
+	joined, stop := remote.Join(ctx, l.s.ctx)
 	defer stop()
 	sent, err := l.rewrite(joined, claim)
 	if unanswered := joined.Err() != nil || errors.Is(err, backend.ErrUnavailable); sent && err != nil && unanswered {
@@ -400,7 +401,7 @@ func (l *lease) Downgrade(ctx context.Context) error {
 // rewriteLater does the same until it is done or the lease over.
 func (l *lease) rewriteLater(claim backend.Claim) {
 	for l.Err() == nil {
-		if _, err := l.rewrite(l.s.ctx, claim); err == nil || sleep(l.s.ctx, l.s.ctx, longestPause) != nil {
+		if _, err := l.rewrite(l.s.ctx, claim); err == nil || remote.Sleep(l.s.ctx, remote.LongestPause) != nil {
 			return
 		}
 	}
@@ -413,7 +414,7 @@ func (l *lease) rewrite(ctx context.Context, claim backend.Claim) (sent bool, er
 	err = l.b.do(ctx, func(ctx context.Context) (err error) {
 		sent = true
 		r, err = l.b.txn(ctx, []clientv3.Cmp{present(l.key, int64(l.token))},
-			[]clientv3.Op{clientv3.OpPut(l.key, encode(claim, l.since), clientv3.WithLease(l.s.id))}, nil)
+			[]clientv3.Op{clientv3.OpPut(l.key, string(remote.Encode(claim, l.since, 0)), clientv3.WithLease(l.s.id))}, nil)
 		return err
 	})
 	switch {

@@ -8,11 +8,12 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/gocoord/coord/backend"
+	"github.com/gocoord/coord/internal/remote"
 )
 
 // Observe implements backend.Backend.
 func (b *Backend) Observe(ctx context.Context, p backend.Place, since backend.Version) (backend.Roster, error) {
-	ctx, stop, err := b.begin(ctx, p)
+	ctx, stop, err := remote.Begin(ctx, b.ctx, p)
 	if err != nil {
 		return backend.Roster{}, err
 	}
@@ -36,23 +37,6 @@ func (b *Backend) Observe(ctx context.Context, p backend.Place, since backend.Ve
 			return roster, err
 		}
 	}
-}
-
-// begin starts a call that needs no session.
-func (b *Backend) begin(ctx context.Context, p backend.Place) (context.Context, context.CancelFunc, error) {
-	if err := p.Check(); err != nil {
-		return nil, nil, err
-	}
-	joined, stop := join(ctx, b.ctx)
-	if err := why(b.ctx); err != nil {
-		stop()
-		return nil, nil, err
-	}
-	if err := why(ctx); err != nil {
-		stop()
-		return nil, nil, err
-	}
-	return joined, stop, nil
 }
 
 // seen is a line, and the revision of the store at which it was read.
@@ -99,7 +83,7 @@ func (b *Backend) readLine(ctx context.Context, at place) (seen, error) {
 
 // Gone implements backend.Backend.
 func (b *Backend) Gone(ctx context.Context, p backend.Place, id string) error {
-	ctx, stop, err := b.begin(ctx, p)
+	ctx, stop, err := remote.Begin(ctx, b.ctx, p)
 	if err != nil {
 		return err
 	}

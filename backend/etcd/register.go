@@ -14,6 +14,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/gocoord/coord/backend"
+	"github.com/gocoord/coord/internal/remote"
 )
 
 // A register is a key whose version is its modification revision, or "0" where
@@ -42,7 +43,7 @@ func revision(v backend.Version) int64 {
 
 // Load implements backend.Backend.
 func (b *Backend) Load(ctx context.Context, p backend.Place, since backend.Version) (backend.Value, error) {
-	ctx, stop, err := b.begin(ctx, p)
+	ctx, stop, err := remote.Begin(ctx, b.ctx, p)
 	if err != nil {
 		return backend.Value{}, err
 	}
@@ -116,12 +117,12 @@ func (b *Backend) Store(ctx context.Context, p backend.Place, data []byte, prev 
 	if err := backend.CheckRegister(data); err != nil {
 		return "", err
 	}
-	ctx, stop, err := b.begin(ctx, p)
+	ctx, stop, err := remote.Begin(ctx, b.ctx, p)
 	if err != nil {
 		return "", err
 	}
 	defer stop()
-	w := b.newWrite(b.place(p), data, revision(prev), alive)
+	w := b.newWrite(b.place(p), data, prev, alive)
 	var v backend.Version
 	if len(alive) > largeStore {
 		v, err = w.large(ctx, p.Kind)
@@ -129,7 +130,7 @@ func (b *Backend) Store(ctx context.Context, p backend.Place, data []byte, prev 
 		v, err = w.large(ctx, p.Kind)
 	}
 	if w.doubt && err != nil && !errors.Is(err, backend.ErrConflict) {
-		b.remember(w)
+		b.doubts.Remember(w.at.register(), w.tag, w.data, prev)
 	}
 	return v, err
 }
@@ -239,7 +240,7 @@ func (w *write) successor(ctx context.Context, now []*mvccpb.KeyValue) ([]*mvccp
 			return []*mvccpb.KeyValue{e.Kv}, nil
 		}
 	}
-	if err := why(ctx); err != nil {
+	if err := remote.Why(ctx); err != nil {
 		return nil, err
 	}
 	return nil, lost(errors.New("no answer"))
@@ -335,39 +336,13 @@ func (w *write) mark(ctx context.Context, s *session, marker string) (rev int64,
 	return rev, "", nil
 }
 
-// A doubt is a Store that ended without an answer. When the same Store is asked
-// for again it takes over the tag, and so finds its own earlier effect. A doubt
-// is taken over once: another caller who wants the same thing wants it again.
-type doubt struct {
-	register string
-	tag      string
-	data     []byte
-	prev     int64
-}
-
-const maxDoubts = 64
-
-func (b *Backend) remember(w *write) {
+func (b *Backend) newWrite(at place, data []byte, prev backend.Version, alive []string) *write {
+	w := &write{b: b, at: at, data: slices.Clone(data), prev: revision(prev), alive: slices.Clone(alive)}
+	if w.tag, w.doubt = b.doubts.Take(at.register(), data, prev); w.doubt {
+		return w
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.doubts = append(b.doubts, doubt{register: w.at.register(), tag: w.tag, data: w.data, prev: w.prev})
-	if len(b.doubts) > maxDoubts {
-		b.doubts = b.doubts[1:]
-	}
-}
-
-func (b *Backend) newWrite(at place, data []byte, prev int64, alive []string) *write {
-	data = slices.Clone(data)
-	w := &write{b: b, at: at, data: data, prev: prev, alive: slices.Clone(alive)}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i, d := range b.doubts {
-		if d.register == at.register() && d.prev == prev && (d.data == nil) == (data == nil) && bytes.Equal(d.data, data) {
-			b.doubts = slices.Delete(b.doubts, i, i+1)
-			w.tag, w.doubt = d.tag, true
-			return w
-		}
-	}
 	b.seq++
 	w.tag = b.nonce + "-" + strconv.FormatUint(b.seq, 16)
 	return w

@@ -8,11 +8,7 @@ import (
 	"time"
 
 	"github.com/gocoord/coord/backend"
-)
-
-const (
-	shortestPause = 20 * time.Millisecond
-	longestPause  = 500 * time.Millisecond
+	"github.com/gocoord/coord/internal/remote"
 )
 
 // do makes a request, again and again while etcd cannot be reached, until it is
@@ -26,13 +22,13 @@ func (b *Backend) do(ctx context.Context, request func(context.Context) error) e
 // any more: an attempt runs under live, but none is begun after ctx ended.
 func (b *Backend) repeat(ctx, live context.Context, request func(context.Context) error) error {
 	start := b.clock()
-	pause := shortestPause
+	pause := remote.ShortestPause
 	for n := 0; ; n++ {
 		if err := b.takeRoom(ctx, live); err != nil {
 			return err
 		}
 		left := b.giveUp(start) - b.clock()
-		err := b.attempt(live, max(min(b.patience()<<min(n/2, 2), left), shortestPause), request)
+		err := b.attempt(live, max(min(b.patience()<<min(n/2, 2), left), remote.ShortestPause), request)
 		<-b.room
 		if answered(err) {
 			b.hear()
@@ -40,16 +36,19 @@ func (b *Backend) repeat(ctx, live context.Context, request func(context.Context
 		if err == nil || !temporary(err) {
 			return b.explain(err)
 		}
-		if ended := why(live); ended != nil {
+		if ended := remote.Why(live); ended != nil {
 			return ended
 		}
 		if b.clock() >= b.giveUp(start) {
 			return backend.Unavailable(b.info.Service, err)
 		}
-		if err := sleep(ctx, live, pause/2+rand.N(pause)); err != nil {
+		waiting, stop := remote.Join(ctx, live)
+		err = remote.Sleep(waiting, pause/2+rand.N(pause))
+		stop()
+		if err != nil {
 			return err
 		}
-		pause = min(2*pause, longestPause)
+		pause = min(2*pause, remote.LongestPause)
 	}
 }
 
@@ -65,9 +64,9 @@ func (b *Backend) takeRoom(ctx, live context.Context) error {
 	case b.room <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return why(ctx)
+		return remote.Why(ctx)
 	case <-live.Done():
-		return why(live)
+		return remote.Why(live)
 	}
 }
 
@@ -116,17 +115,3 @@ func (b *Backend) clock() time.Duration { return time.Since(b.born) }
 
 // hear notes that etcd answered.
 func (b *Backend) hear() { b.heard.Store(int64(b.clock())) }
-
-// sleep waits for d, or for one of the two to end, which is an error.
-func sleep(ctx, live context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return why(ctx)
-	case <-live.Done():
-		return why(live)
-	}
-}

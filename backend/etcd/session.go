@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/gocoord/coord/backend"
+	"github.com/gocoord/coord/internal/remote"
 )
 
 // A session is a lease of etcd's and whatever is attached to it. Every claim
@@ -80,9 +81,9 @@ func (b *Backend) openSession(ctx context.Context) (*session, error) {
 		select {
 		case <-opening:
 		case <-b.ctx.Done():
-			return nil, why(b.ctx)
+			return nil, remote.Why(b.ctx)
 		case <-ctx.Done():
-			return nil, why(ctx)
+			return nil, remote.Why(ctx)
 		}
 	}
 }
@@ -109,7 +110,7 @@ func (b *Backend) openAlone(ctx context.Context) (*session, error) {
 
 // grant asks for a lease. One whose answer is lost has no keys and expires.
 func (b *Backend) grant(ctx context.Context) (*session, error) {
-	ctx, stop := join(ctx, b.ctx)
+	ctx, stop := remote.Join(ctx, b.ctx)
 	defer stop()
 	var sent time.Time
 	var r *clientv3.LeaseGrantResponse
@@ -189,10 +190,10 @@ func (s *session) end(err error) {
 	}
 	b.mu.Unlock()
 	if errors.Is(err, backend.ErrReleased) {
-		s.cancel(end{backend.ErrClosed})
+		s.cancel(remote.Ended(backend.ErrClosed))
 		return
 	}
-	s.cancel(end{err})
+	s.cancel(remote.Ended(err))
 	// It will not be renewed any more. Others need not wait for it to expire.
 	b.spawn(func() {
 		ctx, cancel := context.WithTimeout(b.ctx, s.ttl)
@@ -203,7 +204,7 @@ func (s *session) end(err error) {
 
 // revoke removes the lease and all its keys.
 func (s *session) revoke(ctx context.Context) error {
-	pause := shortestPause
+	pause := remote.ShortestPause
 	for {
 		err := s.b.attempt(ctx, closeTimeout/4, func(ctx context.Context) error {
 			_, err := s.b.client.Revoke(ctx, s.id)
@@ -212,10 +213,10 @@ func (s *session) revoke(ctx context.Context) error {
 		if err == nil || errors.Is(err, rpctypes.ErrLeaseNotFound) {
 			return nil
 		}
-		if !temporary(err) || sleep(ctx, ctx, pause) != nil {
+		if !temporary(err) || remote.Sleep(ctx, pause) != nil {
 			return backend.Unavailable(s.b.info.Service, fmt.Errorf("the session was not given back and ends within %v: %v", s.ttl+late, err))
 		}
-		pause = min(2*pause, longestPause)
+		pause = min(2*pause, remote.LongestPause)
 	}
 }
 
@@ -226,7 +227,7 @@ func (s *session) keepAlive() {
 	defer r.close()
 	pause := s.ttl / 3
 	for failed := 0; ; {
-		if sleep(s.ctx, s.ctx, pause) != nil {
+		if remote.Sleep(s.ctx, pause) != nil {
 			return
 		}
 		sent := time.Now()
@@ -242,7 +243,7 @@ func (s *session) keepAlive() {
 			return
 		default:
 			failed++
-			pause = min(shortestPause<<min(failed-1, 4), s.ttl/20)
+			pause = min(remote.ShortestPause<<min(failed-1, 4), s.ttl/20)
 		}
 	}
 }

@@ -2,12 +2,9 @@ package etcd
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"strings"
 	"time"
 
@@ -17,6 +14,7 @@ import (
 	"google.golang.org/grpc/backoff"
 
 	"github.com/gocoord/coord/backend"
+	"github.com/gocoord/coord/internal/remote"
 )
 
 const defaultPort = "2379"
@@ -43,11 +41,8 @@ type target struct {
 	prefix      string
 	ttl         time.Duration
 	dialTimeout time.Duration
-	tls         *files // nil: none
+	tls         *remote.TLS // nil: none
 }
-
-// files names what TLS needs.
-type files struct{ ca, cert, key, serverName string }
 
 func parse(u *backend.URL, secure bool) (backend.Opener, error) {
 	t := target{
@@ -57,41 +52,25 @@ func parse(u *backend.URL, secure bool) (backend.Opener, error) {
 		dialTimeout: u.Query.Duration("dial_timeout", 5*time.Second, 100*time.Millisecond, time.Hour,
 			"how long opening may take before the service counts as unavailable"),
 	}
+	var badTLS, badPath, badHosts error
 	if secure {
-		t.tls = &files{
-			ca:         u.Query.String("ca", "", "file with the PEM certificates of the authorities that sign the servers'; the system's if not given"),
-			cert:       u.Query.String("cert", "", "file with this client's PEM certificate"),
-			key:        u.Query.String("key", "", "file with the PEM key of that certificate"),
-			serverName: u.Query.String("server_name", "", "the name that the servers' certificates must have, if it is not that in the URL"),
-		}
+		t.tls, badTLS = remote.NewTLS(u.Query)
 	}
-	var errs []error
-	var err error
-	if t.prefix, err = cleanPrefix(u.Path); err != nil {
-		errs = append(errs, err)
-	}
+	t.prefix, badPath = cleanPrefix(u.Path)
 	if len(u.Hosts) == 0 {
-		errs = append(errs, fmt.Errorf("%w: no host, as in etcd://127.0.0.1:%s", backend.ErrInvalid, defaultPort))
-	}
-	if t.user != nil && (t.user.Name == "" || t.user.Password == "") {
-		errs = append(errs, fmt.Errorf("%w: a user without a password, or a password without a user: give both, or neither", backend.ErrInvalid))
-	}
-	if t.tls != nil && (t.tls.cert == "") != (t.tls.key == "") {
-		errs = append(errs, fmt.Errorf("%w: cert and key go together", backend.ErrInvalid))
+		badHosts = fmt.Errorf("%w: no host, as in etcd://127.0.0.1:%s", backend.ErrInvalid, defaultPort)
 	}
 	for _, h := range u.Hosts {
 		t.endpoints = append(t.endpoints, endpoint(h, secure))
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(badPath, badHosts, remote.CheckUser(t.user), badTLS); err != nil {
 		return nil, err
 	}
 	return t.open, nil
 }
 
 func endpoint(host string, secure bool) string {
-	if !strings.Contains(host, ":") || strings.HasSuffix(host, "]") {
-		host += ":" + defaultPort
-	}
+	host = remote.WithPort(host, defaultPort)
 	if secure {
 		return "https://" + host
 	}
@@ -100,7 +79,7 @@ func endpoint(host string, secure bool) string {
 
 // open connects, and returns once the service has answered.
 func (t target) open(ctx context.Context) (backend.Backend, error) {
-	if err := why(ctx); err != nil {
+	if err := remote.Why(ctx); err != nil {
 		return nil, err
 	}
 	limited, cancel := context.WithTimeout(ctx, t.dialTimeout)
@@ -109,7 +88,7 @@ func (t target) open(ctx context.Context) (backend.Backend, error) {
 	if err == nil {
 		return b, nil
 	}
-	if limited.Err() != nil && why(ctx) == nil {
+	if limited.Err() != nil && remote.Why(ctx) == nil {
 		err = backend.Unavailable(strings.Join(t.endpoints, ","), fmt.Errorf("no answer within dial_timeout=%v", t.dialTimeout))
 	}
 	return nil, err
@@ -129,7 +108,7 @@ func (t target) connect(ctx context.Context) (*Backend, error) {
 	if err != nil {
 		stop()
 		end()
-		if ended := why(ctx); ended != nil {
+		if ended := remote.Why(ctx); ended != nil {
 			return nil, ended
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
@@ -146,7 +125,7 @@ func (t target) connect(ctx context.Context) (*Backend, error) {
 	}
 	if !stop() {
 		owned()
-		return nil, why(ctx)
+		return nil, remote.Why(ctx)
 	}
 	b, err := New(ctx, client, WithPrefix(t.prefix), WithTTL(t.ttl), func(c *config) { c.owned = owned })
 	if err != nil {
@@ -179,29 +158,6 @@ func (t target) config() (*clientv3.Config, error) {
 		return cfg, nil
 	}
 	var err error
-	cfg.TLS, err = t.tls.load()
+	cfg.TLS, err = t.tls.Load()
 	return cfg, err
-}
-
-// load reads the files. Its errors name them and quote nothing of what is in them.
-func (f files) load() (*tls.Config, error) {
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.serverName}
-	if f.ca != "" {
-		pem, err := os.ReadFile(f.ca)
-		if err != nil {
-			return nil, fmt.Errorf("%w: parameter ca: %w", backend.ErrInvalid, err)
-		}
-		cfg.RootCAs = x509.NewCertPool()
-		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%w: parameter ca: no PEM certificate in %s", backend.ErrInvalid, f.ca)
-		}
-	}
-	if f.cert != "" {
-		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
-		if err != nil {
-			return nil, fmt.Errorf("%w: parameters cert and key: %w", backend.ErrInvalid, err)
-		}
-		cfg.Certificates = []tls.Certificate{pair}
-	}
-	return cfg, nil
 }

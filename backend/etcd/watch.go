@@ -9,6 +9,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/metadata"
+
+	"github.com/gocoord/coord/internal/remote"
 )
 
 // watched says which changes to wait for.
@@ -87,7 +89,7 @@ func (b *Backend) follow(ctx context.Context, w watched, rev int64) (changed boo
 			ticks++
 			check = ticks%3 == 0 || b.clock()-time.Duration(b.heard.Load()) > b.info.Expiry/3
 		case <-ctx.Done():
-			return false, why(ctx)
+			return false, remote.Why(ctx)
 		}
 		if check {
 			changed, now, err := w.check(ctx, rev)
@@ -112,10 +114,10 @@ func (b *Backend) watching(ctx context.Context) context.Context {
 // authentication token that it was opened with.
 func (b *Backend) broken(ctx context.Context, stream int64, err error) error {
 	if ctx.Err() != nil {
-		return why(ctx)
+		return remote.Why(ctx)
 	}
 	if err != nil {
 		b.stream.CompareAndSwap(stream, stream+1)
 	}
-	return sleep(ctx, ctx, shortestPause)
+	return remote.Sleep(ctx, remote.ShortestPause)
 }

@@ -4,53 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocoord/coord/backend"
+	"github.com/gocoord/coord/internal/remote"
 )
-
-// patienceAfter is for how long a failed Acquire waits for its entry to be
-// removed, so that it is normally gone on return. After that the removal goes
-// on in the background.
-const patienceAfter = 100 * time.Millisecond
 
 // Acquire implements backend.Backend. Uncontended, it makes two requests, of
 // which the second does not wait for the answer to the first.
 func (b *Backend) Acquire(ctx context.Context, p backend.Place, c backend.Claim) (backend.Lease, error) {
-	if err := errors.Join(p.Check(), c.Check()); err != nil {
-		return nil, err
-	}
-	if err := why(ctx); err != nil {
-		return nil, err
-	}
-	for try := 1; ; try++ {
-		s, err := b.openSession(ctx)
-		if err != nil {
-			return nil, err
-		}
-		l, err := s.acquire(ctx, p, c)
-		if err == nil {
-			return l, nil
-		}
-		// The session may have been gone for a while without our knowing.
-		if !errors.Is(err, errUnused) || try == 3 || ctx.Err() != nil {
-			return nil, err
-		}
-	}
+	return remote.Acquire(ctx, p, c, b.openSession, func(s *session) (*lease, error) { return s.acquire(ctx, p, c) })
 }
-
-// errUnused is the end of a session before the claim was put in line.
-var errUnused = errors.New("not queued")
 
 func (s *session) acquire(ctx context.Context, p backend.Place, c backend.Claim) (*lease, error) {
 	l, err := s.newLease(p, c)
 	if err != nil {
 		return nil, err
 	}
-	joined, stop := join(ctx, s.ctx)
+	joined, stop := remote.Join(ctx, s.ctx)
 	defer stop()
 	err = l.await(joined)
 	if err == nil {
@@ -61,10 +33,10 @@ func (s *session) acquire(ctx context.Context, p backend.Place, c backend.Claim)
 	}
 	l.abandon()
 	if ended := ctx.Err(); ended != nil {
-		return nil, why(ctx)
+		return nil, remote.Why(ctx)
 	}
 	if l.unused() {
-		err = fmt.Errorf("%w: %w", errUnused, err)
+		err = fmt.Errorf("%w: %w", remote.ErrUnused, err)
 	}
 	return nil, err
 }
@@ -132,10 +104,10 @@ func (l *lease) unused() bool {
 // create is.
 func (l *lease) enter(ctx context.Context) ([]node, error) {
 	prefix := l.at.line + "/" + l.prefix
-	data := encode(l.claim, l.since, 0)
+	data := remote.Encode(l.claim, l.since, 0)
 	r := l.b.newRetry()
 	for {
-		if ended := why(ctx); ended != nil {
+		if ended := remote.Why(ctx); ended != nil {
 			return nil, ended
 		}
 		follow := l.b.d.expect(prefix)
@@ -151,12 +123,12 @@ func (l *lease) enter(ctx context.Context) ([]node, error) {
 			case created = <-creating:
 			case <-ctx.Done():
 				l.b.d.expected(prefix, follow)
-				return nil, why(ctx)
+				return nil, remote.Why(ctx)
 			}
 		case created = <-creating:
 		case <-ctx.Done():
 			l.b.d.expected(prefix, follow)
-			return nil, why(ctx)
+			return nil, remote.Why(ctx)
 		}
 		zxid := l.b.d.expected(prefix, follow)
 		switch err := created.err; {
@@ -215,10 +187,7 @@ func (l *lease) create(prefix string, data []byte) <-chan result[string] {
 // session: the client opens another one by itself, and creates in that.
 func (l *lease) entered(ctx context.Context, path string, zxid int64) error {
 	if zxid == 0 {
-		stat, err := do(ctx, l.b, path, func() (*zk.Stat, error) {
-			_, stat, err := l.b.conn.Get(path)
-			return stat, err
-		})
+		stat, err := l.b.stat(ctx, path)
 		if errors.Is(err, zk.ErrNoNode) {
 			return l.vanished()
 		}
@@ -228,7 +197,7 @@ func (l *lease) entered(ctx context.Context, path string, zxid int64) error {
 		zxid = stat.Czxid
 	}
 	if err := l.s.check(); err != nil {
-		return l.b.ending(err)
+		return remote.Closing(err)
 	}
 	l.b.mu.Lock()
 	defer l.b.mu.Unlock()
@@ -248,44 +217,33 @@ func (l *lease) listed(ctx context.Context, listing <-chan result[[]string]) ([]
 			if line := inLine(children); l.index(line) >= 0 {
 				return line, nil
 			}
-		} else if ended := why(ctx); ended != nil {
+		} else if ended := remote.Why(ctx); ended != nil {
 			return nil, ended
 		}
 	}
 	return l.b.list(ctx, l.at)
 }
 
-// recover looks for the node of a create that was not answered. The listing
-// comes after a sync, so that it has all that was done before.
+// recover looks for the node of a create that was not answered.
 func (l *lease) recover(ctx context.Context) (line []node, found bool, err error) {
-	line, err = l.b.freshList(ctx, l.at)
+	line, name, err := l.find(ctx)
+	if err == nil && name == "" {
+		err = l.s.check()
+	}
+	if err != nil || name == "" {
+		return nil, false, err
+	}
+	path := l.at.line + "/" + name
+	stat, err := l.b.stat(ctx, path)
+	if errors.Is(err, zk.ErrNoNode) || err == nil && stat.EphemeralOwner != l.s.term.id {
+		l.s.expired() // the node of a session that has ended is nobody's
+		return nil, false, l.s.check()
+	}
 	if err != nil {
 		return nil, false, err
 	}
-	for _, n := range line {
-		if !strings.HasPrefix(n.name, l.prefix) {
-			continue
-		}
-		stat, err := do(ctx, l.b, l.at.line+"/"+n.name, func() (*zk.Stat, error) {
-			_, stat, err := l.b.conn.Get(l.at.line + "/" + n.name)
-			return stat, err
-		})
-		if errors.Is(err, zk.ErrNoNode) || err == nil && stat.EphemeralOwner != l.s.term.id {
-			l.s.expired() // the node of a session that has ended is nobody's
-			return nil, false, l.s.check()
-		}
-		if err != nil {
-			return nil, false, err
-		}
-		l.b.mu.Lock()
-		l.setNameLocked(n.name)
-		l.b.mu.Unlock()
-		return line, true, l.entered(ctx, l.at.line+"/"+n.name, stat.Czxid)
-	}
-	if err := l.s.check(); err != nil {
-		return nil, false, err
-	}
-	return nil, false, nil
+	l.setName(name)
+	return line, true, l.entered(ctx, path, stat.Czxid)
 }
 
 // A view says whom a claim waits for.
@@ -346,7 +304,7 @@ func (l *lease) wait(ctx context.Context, v view) (again bool, err error) {
 		case <-changed:
 			return true, nil
 		case <-ctx.Done():
-			return false, why(ctx)
+			return false, remote.Why(ctx)
 		}
 	}
 	w, exists, err := l.b.watches.watch(ctx, watchData, path)
@@ -368,23 +326,15 @@ func (l *lease) wait(ctx context.Context, v view) (again bool, err error) {
 // admit makes the claim a hold, unless ctx or the session has ended.
 func (l *lease) admit(ctx context.Context) error {
 	if err := l.s.check(); err != nil {
-		return l.b.ending(err)
+		return remote.Closing(err)
 	}
 	l.b.mu.Lock()
 	defer l.b.mu.Unlock()
-	if err := why(ctx); err != nil {
+	if err := remote.Why(ctx); err != nil {
 		return err
 	}
 	if l.err != nil {
-		return l.b.ending(l.err)
+		return remote.Closing(l.err)
 	}
 	return nil
-}
-
-// ending turns the end of a session into the error of a call in progress.
-func (b *Backend) ending(err error) error {
-	if errors.Is(err, backend.ErrReleased) {
-		return backend.ErrClosed
-	}
-	return err
 }

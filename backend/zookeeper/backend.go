@@ -41,7 +41,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -49,7 +48,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocoord/coord/backend"
-	"github.com/gocoord/coord/internal/share"
+	"github.com/gocoord/coord/internal/remote"
 )
 
 const (
@@ -90,8 +89,9 @@ type Backend struct {
 
 	watches watches
 	seen    seen
-	rosters *share.Reads[backend.Roster]
-	loads   *share.Reads[loaded]
+	rosters *remote.Reads[backend.Roster]
+	loads   *remote.Reads[backend.Value]
+	doubts  remote.Doubts
 	room    chan struct{} // holds an element per request on its way
 
 	mu         sync.Mutex
@@ -99,7 +99,6 @@ type Backend struct {
 	closed     bool
 	session    *session
 	claims     map[string]*lease // by path, as long as the node may exist
-	doubts     []doubt
 }
 
 var _ backend.Backend = (*Backend)(nil)
@@ -123,7 +122,7 @@ func (c config) service(conn *zk.Conn, base string) string {
 	if servers == nil {
 		servers = []string{conn.Server()}
 	}
-	return strings.Join(slices.Sorted(slices.Values(servers)), ",") + base
+	return remote.Service(servers, base)
 }
 
 // WithBase sets the path below which all nodes are. The default is "/coord".
@@ -165,12 +164,12 @@ func New(ctx context.Context, conn *zk.Conn, d *Dialer, opts ...Option) (*Backen
 		FIFO: true, Fencing: true, Durable: true, Expiry: highestTimeout,
 	}
 	b.ctx, b.cancel = context.WithCancelCause(context.Background())
-	b.rosters = share.New[backend.Roster](b.ctx, b.spawn, why)
-	b.loads = share.New[loaded](b.ctx, b.spawn, why)
+	b.rosters = remote.NewReads[backend.Roster](b.ctx, b.spawn)
+	b.loads = remote.NewReads[backend.Value](b.ctx, b.spawn)
 	b.room = make(chan struct{}, inFlight)
 	t, err := b.awaitTerm(ctx)
 	if err != nil {
-		b.cancel(end{backend.ErrClosed})
+		b.cancel(remote.Ended(backend.ErrClosed))
 		return nil, err
 	}
 	b.info.Expiry = t.timeout + late
@@ -204,7 +203,7 @@ func (b *Backend) close() error {
 	if s != nil {
 		s.end(backend.ErrReleased)
 	}
-	b.cancel(end{backend.ErrClosed})
+	b.cancel(remote.Ended(backend.ErrClosed))
 	if b.owned == nil {
 		return b.leave(left)
 	}
@@ -282,32 +281,6 @@ func (b *Backend) spawn(f func()) bool {
 	}
 	b.background.Go(f)
 	return true
-}
-
-// begin starts a call that needs no session.
-func (b *Backend) begin(ctx context.Context, p backend.Place) (context.Context, context.CancelFunc, error) {
-	if err := p.Check(); err != nil {
-		return nil, nil, err
-	}
-	if err := why(b.ctx); err != nil {
-		return nil, nil, err
-	}
-	if err := why(ctx); err != nil {
-		return nil, nil, err
-	}
-	joined, stop := join(ctx, b.ctx)
-	return joined, stop, nil
-}
-
-// join derives a context that also ends when owner does: that of the Backend
-// or of a session.
-func join(ctx, owner context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(owner, func() { cancel(context.Cause(owner)) })
-	return ctx, func() {
-		stop()
-		cancel(nil)
-	}
 }
 
 func newGUID() string {

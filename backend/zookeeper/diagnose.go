@@ -7,14 +7,15 @@ import (
 	"slices"
 
 	"github.com/gocoord/coord/backend"
+	"github.com/gocoord/coord/internal/remote"
 )
 
 // Places implements backend.Lister. Names that were too long to be kept as they
 // are cannot be told, and are left out.
 func (b *Backend) Places(ctx context.Context) ([]backend.Place, error) {
-	ctx, stop := join(ctx, b.ctx)
+	ctx, stop := remote.Join(ctx, b.ctx)
 	defer stop()
-	if err := why(ctx); err != nil {
+	if err := remote.Why(ctx); err != nil {
 		return nil, err
 	}
 	if err := b.sync(ctx, b.base); err != nil {
@@ -53,10 +54,10 @@ func (b *Backend) Places(ctx context.Context) ([]backend.Place, error) {
 // Diagnose implements backend.Diagnoser: it tells which server answers, and
 // whether the session is as long as was asked for.
 func (b *Backend) Diagnose(ctx context.Context) ([]backend.Finding, error) {
-	ctx, stop := join(ctx, b.ctx)
+	ctx, stop := remote.Join(ctx, b.ctx)
 	defer stop()
 	if err := b.sync(ctx, b.base); err != nil {
-		if ended := why(ctx); ended != nil {
+		if ended := remote.Why(ctx); ended != nil {
 			return nil, ended
 		}
 		return []backend.Finding{{

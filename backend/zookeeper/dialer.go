@@ -8,6 +8,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/gocoord/coord/internal/remote"
 )
 
 // A Dialer makes the connections of a zk.Conn and reads along on them: which
@@ -80,7 +82,7 @@ func (d *Dialer) Dial(network, address string, timeout time.Duration) (net.Conn,
 	conn, err := d.dial(ctx, network, address)
 	if err != nil {
 		// The client tries the next server at once.
-		time.Sleep(max(0, shortestPause-time.Since(start)))
+		time.Sleep(max(0, remote.ShortestPause-time.Since(start)))
 		return nil, err
 	}
 	w := &wire{Conn: conn, d: d, sent: make(map[int32]request)}

@@ -1,32 +1,11 @@
 package zookeeper
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
 	"github.com/go-zookeeper/zk"
-
-	"github.com/gocoord/coord/backend"
 )
-
-// end marks, as the cause of a cancelled context, that the Backend or its
-// session ended it, and not the caller.
-type end struct{ error }
-
-func (e end) Unwrap() error { return e.error }
-
-// why says why ctx has ended: in the caller's terms, or in the Backend's where
-// that was the reason. It is nil while ctx has not ended.
-func why(ctx context.Context) error {
-	if ctx.Err() == nil {
-		return nil
-	}
-	if e, ok := context.Cause(ctx).(end); ok { //nolint:errorlint // a cause of the caller's may wrap ours
-		return e.error
-	}
-	return backend.ContextError(ctx)
-}
 
 // errStale means that a session has ended.
 var errStale = errors.New("ZooKeeper has ended the session: it expired or was closed")

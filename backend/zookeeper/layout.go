@@ -2,44 +2,28 @@ package zookeeper
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocoord/coord/backend"
+	"github.com/gocoord/coord/internal/remote"
 )
 
 const defaultBase = "/coord"
 
-// cleanBase brings a base path into the one form it is used in: a slash before
-// every part and none at the end. No parts mean the default.
+// cleanBase is remote.CleanPath for base paths, of which ZooKeeper has one for
+// itself.
 func cleanBase(s string) (string, error) {
-	var b strings.Builder
-	for part := range strings.SplitSeq(s, "/") {
-		switch {
-		case part == "":
-			continue
-		case part == "." || part == "..":
-			return "", fmt.Errorf("%w: base path %q has the part %q, which ZooKeeper refuses", backend.ErrInvalid, s, part)
-		case strings.ContainsFunc(part, unicode.IsControl):
-			return "", fmt.Errorf("%w: base path %q has a control character", backend.ErrInvalid, s)
-		}
-		b.WriteByte('/')
-		b.WriteString(part)
-	}
-	switch {
-	case b.Len() == 0:
-		return defaultBase, nil
-	case b.String() == "/zookeeper" || strings.HasPrefix(b.String(), "/zookeeper/"):
+	base, err := remote.CleanPath(s, defaultBase, "base path", "ZooKeeper refuses")
+	if err == nil && (base == "/zookeeper" || strings.HasPrefix(base, "/zookeeper/")) {
 		return "", fmt.Errorf("%w: base path %q is kept by ZooKeeper for itself", backend.ErrInvalid, s)
 	}
-	return b.String(), nil
+	return base, err
 }
 
 // A Layout says which names the entries get. Whichever it is, entries with
@@ -57,12 +41,11 @@ const (
 //	<base>/<dir>/<name>/_c_<guid>-<type><number>   an entry
 //	<base>/registers/<dir>/<name>                  the register
 //	<base>/registers/<dir>/<name>/<guid>           which of the registers of that name it is
-type place struct{ base, dir, line, register string }
+type place struct{ line, register string }
 
 func (b *Backend) place(p backend.Place) place {
 	name := backend.Escape(p.Name)
 	return place{
-		base: b.base, dir: b.base + "/" + p.Kind.Dir(),
 		line:     b.base + "/" + p.Kind.Dir() + "/" + name,
 		register: b.base + "/registers/" + p.Kind.Dir() + "/" + name,
 	}
@@ -200,36 +183,11 @@ func inLine(children []string) []node {
 	return line
 }
 
-// record is the data of an entry.
-type record struct {
-	Format int    `json:"coord"`
-	Mode   string `json:"mode"`
-	Weight int64  `json:"weight,omitempty"`
-	Limit  int64  `json:"limit,omitempty"`
-	Owner  string `json:"owner,omitempty"`
-	Data   []byte `json:"data,omitempty"`
-	Since  int64  `json:"since,omitempty"` // Unix time in milliseconds
-	Token  uint64 `json:"token,omitempty"` // where it is not the transaction that made the node
-}
-
-const recordFormat = 1
-
-func encode(c backend.Claim, since time.Time, token uint64) []byte {
-	v, err := json.Marshal(record{
-		Format: recordFormat, Mode: c.Mode.String(), Weight: c.Weight, Limit: c.Limit,
-		Owner: c.Owner, Data: c.Data, Since: since.UnixMilli(), Token: token,
-	})
-	if err != nil {
-		panic(err) // strings, numbers and bytes always have a form
-	}
-	return v
-}
-
 // entry joins what the name and the data say. The name decides.
 func (n node) entry(data []byte, stat *zk.Stat) backend.Entry {
 	e := backend.Entry{ID: n.id(), Token: uint64(stat.Czxid), Claim: n.claim}
-	var r record
-	if json.Unmarshal(data, &r) != nil || r.Format != recordFormat {
+	r, ok := remote.Decode(data)
+	if !ok || r.Format != remote.RecordFormat {
 		e.Since = time.UnixMilli(stat.Ctime)
 		return e
 	}

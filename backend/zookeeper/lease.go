@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocoord/coord/backend"
+	"github.com/gocoord/coord/internal/remote"
 )
 
 // A lease is a claim, from before it is in line until its entry is gone.
@@ -49,7 +50,7 @@ func (s *session) newLease(p backend.Place, c backend.Claim) (*lease, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if s.err != nil {
-		return nil, b.ending(s.err)
+		return nil, remote.Closing(s.err)
 	}
 	s.claims[l] = struct{}{}
 	return l, nil
@@ -66,6 +67,12 @@ func (l *lease) setNameLocked(name string) {
 		l.id = n.id()
 	}
 	l.b.claims[l.at.line+"/"+name] = l
+}
+
+func (l *lease) setName(name string) {
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	l.setNameLocked(name)
 }
 
 func (l *lease) path() string {
@@ -143,7 +150,7 @@ func (l *lease) neighbour(path string) (*lease, <-chan struct{}) {
 func (l *lease) vanished() error {
 	if err := l.s.check(); err != nil {
 		l.forget()
-		return l.b.ending(err)
+		return remote.Closing(err)
 	}
 	err := backend.Lost("node %s was removed by somebody else", l.path())
 	l.b.mu.Lock()
@@ -170,7 +177,7 @@ func (l *lease) abandon() {
 	}) {
 		return
 	}
-	timer := time.NewTimer(patienceAfter)
+	timer := time.NewTimer(remote.PatienceAfter)
 	defer timer.Stop()
 	select {
 	case <-removed:
@@ -191,7 +198,7 @@ func (l *lease) sweep() {
 			return
 		}
 	}
-	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
+	for pause := remote.ShortestPause; ; pause = min(2*pause, remote.LongestPause) {
 		if id := l.b.d.sessionID(); id != 0 && id != l.s.term.id && !l.created() {
 			break
 		}
@@ -202,7 +209,7 @@ func (l *lease) sweep() {
 		if id := l.b.d.sessionID(); id != 0 && id != l.s.term.id {
 			break
 		}
-		if sleep(l.b.ctx, pause) != nil {
+		if remote.Sleep(l.b.ctx, pause) != nil {
 			return
 		}
 	}
@@ -222,7 +229,7 @@ func (l *lease) Release(ctx context.Context) error {
 	}
 	l.endLocked(backend.ErrReleased)
 	l.b.mu.Unlock()
-	joined, stop := join(ctx, l.s.ctx)
+	joined, stop := remote.Join(ctx, l.s.ctx)
 	defer stop()
 	err := l.remove(joined)
 	if err != nil && l.inLine() {
@@ -243,14 +250,15 @@ func (l *lease) remove(ctx context.Context) error {
 	name, doubt := l.name, l.doubt
 	l.b.mu.Unlock()
 	if name == "" || doubt {
-		found, err := l.find(ctx)
+		_, found, err := l.find(ctx)
 		if err != nil {
 			return err
 		}
-		if !found {
+		if found == "" {
 			l.forget()
 			return nil
 		}
+		l.setName(found)
 	}
 	path := l.path()
 	_, err := do(ctx, l.b, path, func() (struct{}, error) {
@@ -282,26 +290,21 @@ func (l *lease) vanishedAtRelease() error {
 	serr := l.s.check()
 	l.forget()
 	if serr != nil {
-		return l.b.ending(serr)
+		return remote.Closing(serr)
 	}
 	return backend.Lost("node %s was removed by somebody else", path)
 }
 
-// find looks for the node by its GUID, after all that was asked for before.
-func (l *lease) find(ctx context.Context) (bool, error) {
-	line, err := l.b.freshList(ctx, l.at)
-	if err != nil {
-		return false, err
-	}
+// find looks for the node by its GUID, after all that was asked for before. An
+// empty name means that there is none.
+func (l *lease) find(ctx context.Context) (line []node, name string, err error) {
+	line, err = l.b.freshList(ctx, l.at)
 	for _, n := range line {
 		if strings.HasPrefix(n.name, l.prefix) {
-			l.b.mu.Lock()
-			l.setNameLocked(n.name)
-			l.b.mu.Unlock()
-			return true, nil
+			return line, n.name, err
 		}
 	}
-	return false, nil
+	return line, "", err
 }
 
 // removing counts the requests on their way that may remove the node. Their
@@ -346,16 +349,16 @@ func (l *lease) Downgrade(ctx context.Context) error {
 	default:
 		return fmt.Errorf("%w: downgrade of a %s claim, want an exclusive one", backend.ErrInvalid, claim.Mode)
 	}
-	ctx, stop := join(ctx, l.s.ctx)
+	ctx, stop := remote.Join(ctx, l.s.ctx)
 	defer stop()
 	n, _ := parseNode(name)
 	from := l.at.line + "/" + name
 	reader := l.b.nodeName(l.guid, l.kind, claim) + n.suffix
 	to := l.at.line + "/" + reader
 	ops := []any{
-		&zk.SetDataRequest{Path: from, Data: encode(was, l.since, 0), Version: -1},
+		&zk.SetDataRequest{Path: from, Data: remote.Encode(was, l.since, 0), Version: -1},
 		&zk.DeleteRequest{Path: from, Version: -1},
-		&zk.CreateRequest{Path: to, Data: encode(claim, l.since, l.token), Acl: l.b.acl, Flags: zk.FlagEphemeral},
+		&zk.CreateRequest{Path: to, Data: remote.Encode(claim, l.since, l.token), Acl: l.b.acl, Flags: zk.FlagEphemeral},
 	}
 	_, err := do(ctx, l.b, from, func() (struct{}, error) {
 		err := l.b.multi(ops)
@@ -396,7 +399,7 @@ func (l *lease) Withdraw(ctx context.Context, v backend.Version) error {
 	} else if err != nil {
 		return err
 	}
-	ctx, stop := join(ctx, l.s.ctx)
+	ctx, stop := remote.Join(ctx, l.s.ctx)
 	defer stop()
 	path := l.path()
 	ops := append(l.at.unchanged(v, l.b.acl), &zk.DeleteRequest{Path: path, Version: -1})

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocoord/coord/backend"
+	"github.com/gocoord/coord/internal/remote"
 )
 
 // children asks for the names in a line.
@@ -67,9 +68,16 @@ func (b *Backend) exists(ctx context.Context, path string) (bool, error) {
 	})
 }
 
+func (b *Backend) stat(ctx context.Context, path string) (*zk.Stat, error) {
+	return do(ctx, b, path, func() (*zk.Stat, error) {
+		_, stat, err := b.conn.Get(path)
+		return stat, err
+	})
+}
+
 // Observe implements backend.Backend.
 func (b *Backend) Observe(ctx context.Context, p backend.Place, since backend.Version) (backend.Roster, error) {
-	ctx, stop, err := b.begin(ctx, p)
+	ctx, stop, err := remote.Begin(ctx, b.ctx, p)
 	if err != nil {
 		return backend.Roster{}, err
 	}
@@ -213,7 +221,7 @@ func (b *Backend) read(ctx context.Context, at place, line []node) ([]backend.En
 			complete = false
 			continue
 		case err != nil:
-			if ended := why(ctx); ended != nil {
+			if ended := remote.Why(ctx); ended != nil {
 				return nil, false, ended
 			}
 			return nil, false, b.judge(at.line, err)
@@ -232,43 +240,43 @@ func (b *Backend) read(ctx context.Context, at place, line []node) ([]backend.En
 
 // Gone implements backend.Backend.
 func (b *Backend) Gone(ctx context.Context, p backend.Place, id string) error {
-	ctx, stop, err := b.begin(ctx, p)
+	ctx, stop, err := remote.Begin(ctx, b.ctx, p)
 	if err != nil {
 		return err
 	}
 	defer stop()
 	at := b.place(p)
-	direct := p.Kind == backend.Barrier || p.Kind == backend.Group || p.Kind == backend.Latch
-	for first := true; ; first = false {
-		name := ""
-		if guid, suffix, ok := strings.Cut(id, "."); ok && direct {
-			name = "_c_" + guid + "-member-" + suffix
-			if first {
-				if err := b.sync(ctx, at.line); err != nil {
-					return err
-				}
-			}
-		}
-		if name == "" {
-			line, err := b.freshList(ctx, at)
-			if err != nil {
+	// The names of presences say what is in their IDs.
+	if p.Kind == backend.Barrier || p.Kind == backend.Group || p.Kind == backend.Latch {
+		if guid, suffix, ok := strings.Cut(id, "."); ok {
+			if err := b.sync(ctx, at.line); err != nil {
 				return err
 			}
-			i := slices.IndexFunc(line, func(n node) bool { return n.id() == id })
-			if i < 0 {
-				return nil
-			}
-			name = line[i].name
+			return b.awaitEnd(ctx, at.line+"/_c_"+guid+"-member-"+suffix)
 		}
-		w, exists, err := b.watches.watch(ctx, watchData, at.line+"/"+name)
+	}
+	for {
+		line, err := b.freshList(ctx, at)
 		if err != nil {
 			return err
 		}
-		if !exists {
-			if direct {
-				return nil
-			}
-			continue
+		i := slices.IndexFunc(line, func(n node) bool { return n.id() == id })
+		if i < 0 {
+			return nil
+		}
+		// A downgrade gives it another name.
+		if err := b.awaitEnd(ctx, at.line+"/"+line[i].name); err != nil {
+			return err
+		}
+	}
+}
+
+// awaitEnd waits until a node is gone.
+func (b *Backend) awaitEnd(ctx context.Context, path string) error {
+	for {
+		w, exists, err := b.watches.watch(ctx, watchData, path)
+		if err != nil || !exists {
+			return err
 		}
 		if _, err := b.fired(ctx, w); err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocoord/coord/backend"
+	"github.com/gocoord/coord/internal/remote"
 )
 
 // A register is a node whose version is ZooKeeper's own, together with which of
@@ -41,7 +42,7 @@ func parseVersion(v backend.Version) (guid string, n int32) {
 
 // Load implements backend.Backend.
 func (b *Backend) Load(ctx context.Context, p backend.Place, since backend.Version) (backend.Value, error) {
-	ctx, stop, err := b.begin(ctx, p)
+	ctx, stop, err := remote.Begin(ctx, b.ctx, p)
 	if err != nil {
 		return backend.Value{}, err
 	}
@@ -65,8 +66,6 @@ func (b *Backend) Load(ctx context.Context, p backend.Place, since backend.Versi
 	}
 }
 
-type loaded struct{ backend.Value }
-
 // sharedLoad is load for callers of this client who read at the same time, if
 // need be after a sync.
 func (b *Backend) sharedLoad(ctx context.Context, at place, fresh bool) (backend.Value, error) {
@@ -74,17 +73,17 @@ func (b *Backend) sharedLoad(ctx context.Context, at place, fresh bool) (backend
 	if fresh {
 		key += "/"
 	}
-	l, err := b.loads.Get(ctx, key, func(ctx context.Context) (loaded, error) {
+	v, err := b.loads.Get(ctx, key, func(ctx context.Context) (backend.Value, error) {
 		if fresh {
 			if err := b.sync(ctx, at.register); err != nil {
-				return loaded{}, err
+				return backend.Value{}, err
 			}
 		}
 		v, _, err := b.load(ctx, at)
-		return loaded{v}, err
+		return v, err
 	})
-	l.Data = slices.Clone(l.Data) // it may be shared
-	return l.Value, err
+	v.Data = slices.Clone(v.Data) // it may be shared
+	return v, err
 }
 
 type content struct {
@@ -158,7 +157,7 @@ func (b *Backend) Store(ctx context.Context, p backend.Place, data []byte, prev 
 	if err := backend.CheckRegister(data); err != nil {
 		return "", err
 	}
-	ctx, stop, err := b.begin(ctx, p)
+	ctx, stop, err := remote.Begin(ctx, b.ctx, p)
 	if err != nil {
 		return "", err
 	}
@@ -166,7 +165,7 @@ func (b *Backend) Store(ctx context.Context, p backend.Place, data []byte, prev 
 	w := b.newWrite(b.place(p), data, prev)
 	v, err := w.store(ctx, alive)
 	if w.doubt && err != nil && !errors.Is(err, backend.ErrConflict) {
-		b.remember(w)
+		b.doubts.Remember(w.at.register, w.tag, w.data, prev)
 	}
 	return v, err
 }
@@ -220,7 +219,7 @@ func (w *write) store(ctx context.Context, alive []string) (backend.Version, err
 		if err == nil {
 			return v, nil
 		}
-		if ended := why(ctx); ended != nil {
+		if ended := remote.Why(ctx); ended != nil {
 			w.doubt = true
 			return "", ended
 		}
@@ -243,11 +242,11 @@ func (w *write) store(ctx context.Context, alive []string) (backend.Version, err
 			if w.prev != noRegister {
 				return "", w.conflict(w.prev)
 			}
-			missing, err := w.b.exists(ctx, parent(w.at.register))
+			parented, err := w.b.exists(ctx, parent(w.at.register))
 			if err != nil {
 				return "", err
 			}
-			if missing {
+			if parented {
 				return "", w.conflict(w.prev)
 			}
 			if err := w.b.makeRegister(ctx, w.at); err != nil {
@@ -320,40 +319,10 @@ func (w *write) passedOver(now backend.Version) bool {
 	return now != noRegister && guid == was && m == n+1
 }
 
-// A doubt is a Store that ended without an answer. When the same Store is asked
-// for again it takes over the tag, and so finds its own earlier effect. A doubt
-// is taken over once: another caller who wants the same thing wants it again.
-type doubt struct {
-	register string
-	tag      string
-	data     []byte
-	prev     backend.Version
-}
-
-const maxDoubts = 64
-
-func (b *Backend) remember(w *write) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.doubts = append(b.doubts, doubt{register: w.at.register, tag: w.tag, data: w.data, prev: w.prev})
-	if len(b.doubts) > maxDoubts {
-		b.doubts = b.doubts[1:]
-	}
-}
-
 func (b *Backend) newWrite(at place, data []byte, prev backend.Version) *write {
-	if data != nil {
-		data = append([]byte{}, data...)
-	}
-	w := &write{b: b, at: at, tag: newGUID(), data: data, prev: prev}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i, d := range b.doubts {
-		if d.register == at.register && d.prev == prev && (d.data == nil) == (data == nil) && bytes.Equal(d.data, data) {
-			w.tag, w.doubt = d.tag, true
-			b.doubts = slices.Delete(b.doubts, i, i+1)
-			break
-		}
+	w := &write{b: b, at: at, data: slices.Clone(data), prev: prev}
+	if w.tag, w.doubt = b.doubts.Take(at.register, data, prev); !w.doubt {
+		w.tag = newGUID()
 	}
 	return w
 }

@@ -8,11 +8,7 @@ import (
 	"time"
 
 	"github.com/gocoord/coord/backend"
-)
-
-const (
-	shortestPause = 20 * time.Millisecond
-	longestPause  = 500 * time.Millisecond
+	"github.com/gocoord/coord/internal/remote"
 )
 
 // start makes a request of the client's, which has no context and blocks while
@@ -47,7 +43,7 @@ func await[T any](ctx context.Context, ch <-chan result[T]) (T, error) {
 		return r.value, r.err
 	case <-ctx.Done():
 		var zero T
-		return zero, why(ctx)
+		return zero, remote.Why(ctx)
 	}
 }
 
@@ -61,7 +57,7 @@ func do[T any](ctx context.Context, b *Backend, path string, f func() (T, error)
 		if err == nil {
 			return v, nil
 		}
-		if ended := why(ctx); ended != nil {
+		if ended := remote.Why(ctx); ended != nil {
 			return v, ended
 		}
 		if !temporary(err) {
@@ -88,7 +84,7 @@ type retry struct {
 	next  time.Duration
 }
 
-func (b *Backend) newRetry() retry { return retry{b: b, start: time.Now(), next: shortestPause} }
+func (b *Backend) newRetry() retry { return retry{b: b, start: time.Now(), next: remote.ShortestPause} }
 
 // pause waits before another attempt after err, or says why there is none.
 func (r *retry) pause(ctx context.Context, err error) error {
@@ -96,8 +92,8 @@ func (r *retry) pause(ctx context.Context, err error) error {
 		return backend.Unavailable(r.b.info.Service, err)
 	}
 	d := r.next/2 + rand.N(r.next)
-	r.next = min(2*r.next, longestPause)
-	return sleep(ctx, d)
+	r.next = min(2*r.next, remote.LongestPause)
+	return remote.Sleep(ctx, d)
 }
 
 // silent reports whether a call that was begun at start has waited long enough:
@@ -110,16 +106,4 @@ func (b *Backend) silent(start time.Time) bool {
 // noAnswer is the error of a call that gives up.
 func (b *Backend) noAnswer() error {
 	return backend.Unavailable(b.info.Service, fmt.Errorf("no answer within %v", b.info.Expiry))
-}
-
-// sleep waits for d, or for ctx to end, which is an error.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return why(ctx)
-	}
 }

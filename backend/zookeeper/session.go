@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gocoord/coord/backend"
+	"github.com/gocoord/coord/internal/remote"
 )
 
 // A session is what the claims of a term belong to and end with. A Backend that
@@ -63,9 +64,9 @@ func (b *Backend) awaitTerm(ctx context.Context) (*term, error) {
 				return nil, b.noAnswer()
 			}
 		case <-b.ctx.Done():
-			return nil, why(b.ctx)
+			return nil, remote.Why(b.ctx)
 		case <-ctx.Done():
-			return nil, why(ctx)
+			return nil, remote.Why(ctx)
 		}
 	}
 }
@@ -158,10 +159,10 @@ func (s *session) end(err error) {
 	}
 	b.mu.Unlock()
 	if errors.Is(err, backend.ErrReleased) {
-		s.cancel(end{backend.ErrClosed})
+		s.cancel(remote.Ended(backend.ErrClosed))
 		return
 	}
-	s.cancel(end{err})
+	s.cancel(remote.Ended(err))
 	// ZooKeeper may go on with the session. What nobody owns has to go.
 	for _, l := range left {
 		b.spawn(l.sweep)

@@ -3,17 +3,16 @@ package zookeeper
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocoord/coord/backend"
+	"github.com/gocoord/coord/internal/remote"
 )
 
 const defaultPort = "2181"
@@ -47,11 +46,8 @@ type target struct {
 	session     time.Duration
 	dialTimeout time.Duration
 	log         bool
-	tls         *files // nil: none
+	tls         *remote.TLS // nil: none
 }
-
-// files names what TLS needs.
-type files struct{ ca, cert, key, serverName string }
 
 func parse(u *backend.URL, secure bool) (backend.Opener, error) {
 	t := target{
@@ -61,18 +57,14 @@ func parse(u *backend.URL, secure bool) (backend.Opener, error) {
 		dialTimeout: u.Query.Duration("dial_timeout", 5*time.Second, 100*time.Millisecond, time.Hour,
 			"how long opening may take before the service counts as unavailable"),
 	}
-	layout := u.Query.String("layout", string(Curator), "whose names the entries get: `curator`, which go-zookeeper has as well, or `kazoo`")
+	t.layout = Layout(u.Query.OneOf("layout", []string{string(Curator), string(Kazoo)}, "whose names the entries get; go-zookeeper has Curator's"))
+	t.log = u.Query.OneOf("log", []string{"none", "slog"}, "whether the client's messages go to the default logger of log/slog") == "slog"
 	acl := u.Query.String("acl", "", "who may use what is created: `creator`, or `world` for everybody; creator if a user is given, else world")
-	logs := u.Query.String("log", "none", "`slog` has the client's messages go to the default logger of log/slog")
+	var badTLS error
 	if secure {
-		t.tls = &files{
-			ca:         u.Query.String("ca", "", "file with the PEM certificates of the authorities that sign the servers'; the system's if not given"),
-			cert:       u.Query.String("cert", "", "file with this client's PEM certificate"),
-			key:        u.Query.String("key", "", "file with the PEM key of that certificate"),
-			serverName: u.Query.String("server_name", "", "the name that the servers' certificates must have, if it is not that in the URL"),
-		}
+		t.tls, badTLS = remote.NewTLS(u.Query)
 	}
-	var errs []error
+	errs := []error{remote.CheckUser(t.user), badTLS}
 	fail := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{backend.ErrInvalid}, args...)...))
 	}
@@ -83,19 +75,8 @@ func parse(u *backend.URL, secure bool) (backend.Opener, error) {
 	if len(u.Hosts) == 0 {
 		fail("no host, as in zookeeper://127.0.0.1:%s", defaultPort)
 	}
-	if t.user != nil && (t.user.Name == "" || t.user.Password == "") {
-		fail("a user without a password, or a password without a user: give both, or neither")
-	}
 	if t.user != nil && strings.Contains(t.user.Name, ":") {
 		fail("a user with a colon in its name, which digest authentication cannot have")
-	}
-	if t.tls != nil && (t.tls.cert == "") != (t.tls.key == "") {
-		fail("cert and key go together")
-	}
-	switch t.layout = Layout(layout); t.layout {
-	case Curator, Kazoo:
-	default:
-		fail("layout %q, want %s or %s", layout, Curator, Kazoo)
 	}
 	switch {
 	case acl == "creator" && t.user == nil:
@@ -105,20 +86,10 @@ func parse(u *backend.URL, secure bool) (backend.Opener, error) {
 	case acl == "world", acl == "":
 		t.acl = zk.WorldACL(zk.PermAll)
 	default:
-		fail("acl %q, want creator or world", acl)
-	}
-	switch logs {
-	case "none":
-	case "slog":
-		t.log = true
-	default:
-		fail("log %q, want none or slog", logs)
+		fail("parameter acl: want creator or world")
 	}
 	for _, h := range u.Hosts {
-		if !strings.Contains(h, ":") || strings.HasSuffix(h, "]") {
-			h += ":" + defaultPort
-		}
-		t.servers = append(t.servers, h)
+		t.servers = append(t.servers, remote.WithPort(h, defaultPort))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -128,7 +99,7 @@ func parse(u *backend.URL, secure bool) (backend.Opener, error) {
 
 // open connects, and returns once there is a session.
 func (t target) open(ctx context.Context) (backend.Backend, error) {
-	if err := why(ctx); err != nil {
+	if err := remote.Why(ctx); err != nil {
 		return nil, err
 	}
 	limited, cancel := context.WithTimeout(ctx, t.dialTimeout)
@@ -137,7 +108,7 @@ func (t target) open(ctx context.Context) (backend.Backend, error) {
 	if err == nil {
 		return b, nil
 	}
-	if limited.Err() != nil && why(ctx) == nil {
+	if limited.Err() != nil && remote.Why(ctx) == nil {
 		err = backend.Unavailable(strings.Join(t.servers, ","), fmt.Errorf("no session within dial_timeout=%v", t.dialTimeout))
 	}
 	return nil, err
@@ -147,7 +118,7 @@ func (t target) connect(ctx context.Context) (*Backend, error) {
 	var security *tls.Config
 	if t.tls != nil {
 		var err error
-		if security, err = t.tls.load(); err != nil {
+		if security, err = t.tls.Load(); err != nil {
 			return nil, err
 		}
 	}
@@ -178,29 +149,6 @@ func (t target) connect(ctx context.Context) (*Backend, error) {
 	for range events { // until the client has ended
 	}
 	return nil, err
-}
-
-// load reads the files. Its errors name them and quote nothing of what is in them.
-func (f files) load() (*tls.Config, error) {
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.serverName}
-	if f.ca != "" {
-		pem, err := os.ReadFile(f.ca)
-		if err != nil {
-			return nil, fmt.Errorf("%w: parameter ca: %w", backend.ErrInvalid, err)
-		}
-		cfg.RootCAs = x509.NewCertPool()
-		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%w: parameter ca: no PEM certificate in %s", backend.ErrInvalid, f.ca)
-		}
-	}
-	if f.cert != "" {
-		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
-		if err != nil {
-			return nil, fmt.Errorf("%w: parameters cert and key: %w", backend.ErrInvalid, err)
-		}
-		cfg.Certificates = []tls.Certificate{pair}
-	}
-	return cfg, nil
 }
 
 // logger has the client's messages go to log/slog, or nowhere.

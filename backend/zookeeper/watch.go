@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/gocoord/coord/internal/remote"
 )
 
 type watchKind uint8
@@ -59,7 +61,7 @@ func (ws *watches) watch(ctx context.Context, kind watchKind, path string) (*wat
 		if !ws.b.spawn(func() { ws.run(key, w) }) {
 			delete(ws.all, key)
 			ws.mu.Unlock()
-			return nil, false, why(ws.b.ctx)
+			return nil, false, remote.Why(ws.b.ctx)
 		}
 	}
 	ws.mu.Unlock()
@@ -67,7 +69,7 @@ func (ws *watches) watch(ctx context.Context, kind watchKind, path string) (*wat
 	case <-w.ready:
 		return w, w.exists, w.err
 	case <-ctx.Done():
-		return nil, false, why(ctx)
+		return nil, false, remote.Why(ctx)
 	}
 }
 
@@ -130,7 +132,7 @@ func (b *Backend) fired(ctx context.Context, w *watch) (zk.Event, error) {
 	for {
 		select {
 		case <-w.fired:
-			if err := why(ctx); err != nil {
+			if err := remote.Why(ctx); err != nil {
 				return zk.Event{}, err
 			}
 			return w.event, nil
@@ -139,7 +141,7 @@ func (b *Backend) fired(ctx context.Context, w *watch) (zk.Event, error) {
 				return zk.Event{}, b.noAnswer()
 			}
 		case <-ctx.Done():
-			return zk.Event{}, why(ctx)
+			return zk.Event{}, remote.Why(ctx)
 		}
 	}
 }
@@ -154,8 +156,6 @@ func (b *Backend) awaitAny(ctx context.Context, paths []string) error {
 		}
 		cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(w.fired)})
 	}
-	if i, _, _ := reflect.Select(cases); i == 0 {
-		return why(ctx)
-	}
-	return why(ctx)
+	reflect.Select(cases)
+	return remote.Why(ctx)
 }

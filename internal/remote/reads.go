@@ -1,6 +1,4 @@
-// Package share has callers who want the same thing read at the same time share
-// a read. It is for drivers whose reads cost a request.
-package share
+package remote
 
 import (
 	"context"
@@ -9,12 +7,12 @@ import (
 	"github.com/gocoord/coord/backend"
 )
 
-// Reads are those of one client. Nobody gets the result of one that was begun
-// before the call: it might be older than what the caller knows already.
+// Reads has the callers of one client who want the same thing read at the same
+// time share a read. Nobody gets the result of one that was begun before the
+// call: it might be older than what the caller knows already.
 type Reads[T any] struct {
 	ctx   context.Context
 	spawn func(func()) bool
-	why   func(context.Context) error
 	mu    sync.Mutex
 	keys  map[string]*reads[T]
 }
@@ -29,11 +27,10 @@ type read[T any] struct {
 	err   error
 }
 
-// New makes the Reads of a client that lives in ctx. Its spawn runs a function
-// in a goroutine of the client's, or answers false when that is closed; its why
-// tells why a context has ended.
-func New[T any](ctx context.Context, spawn func(func()) bool, why func(context.Context) error) *Reads[T] {
-	return &Reads[T]{ctx: ctx, spawn: spawn, why: why, keys: make(map[string]*reads[T])}
+// NewReads makes the Reads of a client that lives in ctx. Its spawn runs a function
+// in a goroutine of the client's, or answers false when that is closed.
+func NewReads[T any](ctx context.Context, spawn func(func()) bool) *Reads[T] {
+	return &Reads[T]{ctx: ctx, spawn: spawn, keys: make(map[string]*reads[T])}
 }
 
 // Get returns the result of f, called after Get was, by this caller or another.
@@ -61,7 +58,7 @@ func (s *Reads[T]) Get(ctx context.Context, key string, f func(context.Context) 
 		return r.value, r.err
 	case <-ctx.Done():
 		var zero T
-		return zero, s.why(ctx)
+		return zero, Why(ctx)
 	}
 }
 
