@@ -24,8 +24,8 @@ func (c *Cluster) node(method string, i int) *node {
 func (c *Cluster) running(method string, i int) *node {
 	c.tb.Helper()
 	n := c.node(method, i)
-	if n.proc == nil || n.proc.ended.Err() != nil {
-		c.tb.Fatalf("testenv: %s(%d): the node does not run: Restart it first", method, i)
+	if err := n.running(); err != nil {
+		c.tb.Fatalf("testenv: %s(%d): %v", method, i, err)
 	}
 	return n
 }
@@ -36,11 +36,9 @@ func (c *Cluster) Stop(i int) {
 	c.tb.Helper()
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	n := c.running("Stop", i)
-	if err := n.proc.suspend(); err != nil {
+	if err := c.node("Stop", i).suspend(); err != nil {
 		c.tb.Fatalf("testenv: Stop(%d): %v", i, err)
 	}
-	n.suspended = true
 }
 
 // Cont lets node i go on after Stop. It does not wait for the node to be
@@ -49,11 +47,9 @@ func (c *Cluster) Cont(i int) {
 	c.tb.Helper()
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	n := c.running("Cont", i)
-	if err := n.proc.resume(); err != nil {
+	if err := c.node("Cont", i).resume(); err != nil {
 		c.tb.Fatalf("testenv: Cont(%d): %v", i, err)
 	}
-	n.suspended = false
 }
 
 // Kill ends node i at once (SIGKILL) and waits until its process is gone. Its

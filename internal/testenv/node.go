@@ -17,15 +17,11 @@ import (
 
 // node is one etcd server. Its data and ports stay when its process ends.
 type node struct {
+	daemon
 	name       string
 	dir        string
-	logPath    string
 	clientPort int
 	peerPort   int
-
-	proc      *process // nil while the node is killed
-	logStart  int64    // where the log of the present process begins
-	suspended bool
 }
 
 // pollEvery is how often a server is asked whether it is ready. etcd has no
@@ -43,21 +39,10 @@ func (n *node) peerURL() string { return "http://" + loopback(n.peerPort) }
 
 // startNode starts the node's process; the caller holds s.mu.
 func (s *servers) startNode(n *node) error {
-	log, err := os.OpenFile(n.logPath, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = log.Close() }() // the child has its own handle
-	if n.logStart, err = log.Seek(0, io.SeekEnd); err != nil {
-		return err
-	}
 	cmd := exec.CommandContext(s.ctx, s.bins.Etcd, s.nodeArgs(n)...)
 	cmd.Dir = s.dir
 	cmd.Env = envWithout("ETCD_")
-	cmd.Stdout, cmd.Stderr = log, log
-	n.suspended = false
-	n.proc, err = startProcess(cmd)
-	return err
+	return n.start(cmd)
 }
 
 func (s *servers) nodeArgs(n *node) []string {
@@ -178,34 +163,6 @@ func (s *servers) newHTTPClient() (*http.Client, error) {
 		transport.TLSClientConfig = conf
 	}
 	return &http.Client{Transport: transport}, nil
-}
-
-func (n *node) kill() error {
-	if n.proc == nil {
-		return nil
-	}
-	err := n.proc.kill()
-	n.proc, n.suspended = nil, false
-	return err
-}
-
-// logOfProcess is what the present process has logged.
-func (n *node) logOfProcess() []byte {
-	data, err := os.ReadFile(n.logPath)
-	if err != nil || int64(len(data)) < n.logStart {
-		return nil
-	}
-	return data[n.logStart:]
-}
-
-func (n *node) logTail() string {
-	data, err := os.ReadFile(n.logPath)
-	if err != nil {
-		return err.Error()
-	}
-	const lines = 40
-	all := strings.Split(strings.TrimSpace(string(data)), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
 // envWithout is the environment less the variables that would configure a

@@ -1,7 +1,6 @@
 package testenv
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,30 +9,23 @@ import (
 	"testing"
 )
 
-// shared holds the clusters that the tests of this package have in common.
+// shared holds the services that the tests of this package have in common.
 var shared struct {
 	mu      sync.Mutex
 	open    bool // Main runs, so somebody will stop them
 	dir     string
 	entries map[string]*sharedEntry
-	zoo     map[int]*sharedZoo // by size
-}
-
-type sharedZoo struct {
-	once sync.Once
-	s    *zooServers
-	err  error
 }
 
 type sharedEntry struct {
-	dir  string
-	once sync.Once
-	s    *servers
-	err  error
+	dir     string
+	once    sync.Once
+	service interface{ close() error }
+	err     error
 }
 
-// Main runs the tests of a package and then stops what [SharedEtcd] started
-// for them. A package that shares a cluster needs
+// Main runs the tests of a package and then stops what [SharedEtcd] and
+// [SharedZooKeeper] started for them. A package that uses these needs
 //
 //	func TestMain(m *testing.M) { testenv.Main(m) }
 //
@@ -70,17 +62,53 @@ func SharedEtcd(tb Reporter, opts ...Option) *Cluster {
 }
 
 func sharedServers(cfg config) (*servers, error) {
-	key := fmt.Sprintf("%+v", cfg)
+	return share("SharedEtcd", fmt.Sprintf("etcd %+v", cfg), func(dir string) (*servers, error) {
+		s, err := startServers(dir, cfg)
+		if err == nil {
+			s.shared = true
+		}
+		return s, err
+	})
+}
+
+// SharedZooKeeper returns an ensemble of 1 or 3 nodes that all tests of the
+// package share. It is started for the first of them and stopped by [Main].
+// Tests keep apart by using nodes of their own, and cannot stop its servers.
+func SharedZooKeeper(tb Reporter, nodes int) *ZooKeeper {
+	tb.Helper()
+	s, err := share("SharedZooKeeper", fmt.Sprintf("ZooKeeper %d", nodes), func(dir string) (*zooServers, error) {
+		s, err := startZooKeeper(dir, nodes)
+		if err == nil {
+			s.shared = true
+		}
+		return s, err
+	})
+	if err != nil {
+		tb.Fatalf("%v", err)
+	}
+	z := &ZooKeeper{tb: tb, s: s}
+	tb.Cleanup(func() {
+		if tb.Failed() {
+			tb.Logf("%s", s.log())
+		}
+	})
+	return z
+}
+
+// share returns the service with this key, which start makes for the first who
+// asks for it.
+func share[S interface{ close() error }](caller, key string, start func(dir string) (S, error)) (S, error) {
+	var none S
 	shared.mu.Lock()
 	if !shared.open {
 		shared.mu.Unlock()
-		return nil, errors.New("testenv: SharedEtcd needs func TestMain(m *testing.M) { testenv.Main(m) } in this package")
+		return none, fmt.Errorf("testenv: %s needs func TestMain(m *testing.M) { testenv.Main(m) } in this package", caller)
 	}
 	if shared.entries == nil {
 		dir, err := os.MkdirTemp("", "coord-testenv-")
 		if err != nil {
 			shared.mu.Unlock()
-			return nil, err
+			return none, err
 		}
 		shared.dir, shared.entries = dir, map[string]*sharedEntry{}
 	}
@@ -91,74 +119,28 @@ func sharedServers(cfg config) (*servers, error) {
 	}
 	shared.mu.Unlock()
 
-	// A start takes a while; tests that share another cluster need not wait.
+	// A start takes a while; tests that share another service need not wait.
 	entry.once.Do(func() {
-		entry.s, entry.err = startServers(entry.dir, cfg)
-		if entry.err == nil {
-			entry.s.shared = true
-		}
-	})
-	return entry.s, entry.err
-}
-
-// SharedZooKeeper returns an ensemble of 1 or 3 nodes that all tests of the
-// package share. It is started for the first of them and stopped by [Main].
-// Tests keep apart by using nodes of their own, and cannot stop its servers.
-func SharedZooKeeper(tb Reporter, nodes int) *ZooKeeper {
-	tb.Helper()
-	shared.mu.Lock()
-	if !shared.open {
-		shared.mu.Unlock()
-		tb.Fatalf("testenv: SharedZooKeeper needs func TestMain(m *testing.M) { testenv.Main(m) } in this package")
-	}
-	if shared.zoo == nil {
-		shared.zoo = make(map[int]*sharedZoo)
-	}
-	entry := shared.zoo[nodes]
-	if entry == nil {
-		entry = &sharedZoo{}
-		shared.zoo[nodes] = entry
-	}
-	shared.mu.Unlock()
-	entry.once.Do(func() {
-		var dir string
-		if dir, entry.err = os.MkdirTemp("", "coord-testenv-"); entry.err != nil {
-			return
-		}
-		if entry.s, entry.err = startZooKeeper(dir, nodes); entry.err == nil {
-			entry.s.shared = true
+		s, err := start(entry.dir)
+		if entry.err = err; err == nil {
+			entry.service = s
 		}
 	})
 	if entry.err != nil {
-		tb.Fatalf("%v", entry.err)
+		return none, entry.err
 	}
-	z := &ZooKeeper{tb: tb, s: entry.s}
-	tb.Cleanup(func() {
-		if tb.Failed() {
-			tb.Logf("%s", entry.s.log())
-		}
-	})
-	return z
+	return entry.service.(S), nil
 }
 
 func stopShared() {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	shared.open = false
-	for _, entry := range shared.zoo {
-		if entry.s == nil {
-			continue
-		}
-		if err := errors.Join(entry.s.close(), os.RemoveAll(entry.s.dir)); err != nil {
-			fmt.Fprintln(os.Stderr, "testenv:", err)
-		}
-	}
-	shared.zoo = nil
 	for _, entry := range shared.entries {
-		if entry.s == nil {
+		if entry.service == nil {
 			continue
 		}
-		if err := entry.s.close(); err != nil {
+		if err := entry.service.close(); err != nil {
 			fmt.Fprintln(os.Stderr, "testenv:", err)
 		}
 	}

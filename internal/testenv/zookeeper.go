@@ -41,11 +41,9 @@ type zooServers struct {
 
 // zooNode is one server. Its data and ports stay when its process ends.
 type zooNode struct {
-	dir       string
-	logPath   string
-	ports     [3]int   // of clients, of peers, of elections
-	proc      *process // nil while the node is killed
-	suspended bool
+	daemon
+	dir   string
+	ports [3]int // of clients, of peers, of elections
 }
 
 // NewZooKeeper starts an ensemble of 1 or 3 ZooKeeper servers for this test
@@ -106,7 +104,7 @@ func (s *zooServers) startNodes(dir string) error {
 	s.nodes = nil
 	for i := range s.size {
 		name := filepath.Join(dir, fmt.Sprintf("node%d", i))
-		s.nodes = append(s.nodes, &zooNode{dir: name, logPath: name + ".log", ports: [3]int(ports[3*i : 3*i+3])})
+		s.nodes = append(s.nodes, &zooNode{daemon: daemon{logPath: name + ".log"}, dir: name, ports: [3]int(ports[3*i : 3*i+3])})
 	}
 	for i, n := range s.nodes {
 		if err := s.configure(i, n); err != nil {
@@ -149,11 +147,6 @@ func (s *zooServers) configure(i int, n *zooNode) error {
 
 // startNode starts the node's process; the caller holds s.mu.
 func (s *zooServers) startNode(n *zooNode) error {
-	log, err := os.OpenFile(n.logPath, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = log.Close() }() // the child has its own handle
 	cmd := exec.CommandContext(s.ctx, "java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
 		// The tests never lose the machine, only processes.
 		"-Dzookeeper.forceSync=no",
@@ -164,10 +157,7 @@ func (s *zooServers) startNode(n *zooNode) error {
 		"org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(n.dir, "zoo.cfg"))
 	cmd.Dir = n.dir
 	cmd.Env = envWithout("JVMFLAGS")
-	cmd.Stdout, cmd.Stderr = log, log
-	n.suspended = false
-	n.proc, err = startProcess(cmd)
-	return err
+	return n.start(cmd)
 }
 
 // awaitServing waits until the node takes part in an ensemble that has a leader.
@@ -181,7 +171,7 @@ func (s *zooServers) awaitServing(n *zooNode) error {
 		}
 		select {
 		case <-n.proc.ended.Done():
-			if log, _ := os.ReadFile(n.logPath); bytes.Contains(log, []byte("Address already in use")) {
+			if bytes.Contains(n.logOfProcess(), []byte("Address already in use")) {
 				return errPortTaken
 			}
 			return fmt.Errorf("a server ended before it served: %w", n.proc.err)
@@ -235,15 +225,6 @@ func (s *zooServers) killNodes() error {
 	return errors.Join(errs...)
 }
 
-func (n *zooNode) kill() error {
-	if n.proc == nil {
-		return nil
-	}
-	err := n.proc.kill()
-	n.proc, n.suspended = nil, false
-	return err
-}
-
 func (s *zooServers) close() error {
 	s.cancel()
 	return s.killNodes()
@@ -252,9 +233,7 @@ func (s *zooServers) close() error {
 func (s *zooServers) log() string {
 	var b strings.Builder
 	for _, n := range s.nodes {
-		data, _ := os.ReadFile(n.logPath)
-		const end = 4 << 10
-		fmt.Fprintf(&b, "--- end of the log of ZooKeeper at %s\n%s\n", loopback(n.ports[0]), data[max(0, len(data)-end):])
+		fmt.Fprintf(&b, "--- end of the log of ZooKeeper at %s\n%s\n", loopback(n.ports[0]), n.logTail())
 	}
 	return b.String()
 }
@@ -331,11 +310,9 @@ func (z *ZooKeeper) Stop(i int) {
 	z.tb.Helper()
 	z.s.mu.Lock()
 	defer z.s.mu.Unlock()
-	n := z.alone("Stop", i)
-	if err := n.proc.suspend(); err != nil {
+	if err := z.alone("Stop", i).suspend(); err != nil {
 		z.tb.Fatalf("testenv: Stop(%d): %v", i, err)
 	}
-	n.suspended = true
 }
 
 // Cont lets node i go on after Stop.
@@ -343,11 +320,9 @@ func (z *ZooKeeper) Cont(i int) {
 	z.tb.Helper()
 	z.s.mu.Lock()
 	defer z.s.mu.Unlock()
-	n := z.alone("Cont", i)
-	if err := n.proc.resume(); err != nil {
+	if err := z.alone("Cont", i).resume(); err != nil {
 		z.tb.Fatalf("testenv: Cont(%d): %v", i, err)
 	}
-	n.suspended = false
 }
 
 // Restart starts node i again with its data on its ports, killing it first if
