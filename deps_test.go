@@ -28,6 +28,7 @@ var policy = map[string][]string{
 	"backend/all":                {"backend/memory", "backend/socket", "backend/etcd", "backend/zookeeper"},
 	"conformance":                {".", "backend", "github.com/anishathalye/porcupine"},
 	"internal/remote":            {"backend"},
+	"internal/drivertest":        {"backend", "conformance", "internal/testenv"},
 	"internal/testenv":           {},
 	"internal/testenv/buildetcd": {"internal/testenv"},
 	"internal/cli":               {".", "backend", "github.com/spf13/cobra", "golang.org/x/sys/...", "golang.org/x/term"},

@@ -64,9 +64,9 @@ func TestOrderOfArrival(t *testing.T) {
 	}
 	token := hold.Token()
 	for i, w := range waiting {
-		w.waiting(5 * time.Millisecond)
+		w.Waiting(5 * time.Millisecond)
 		release(t, hold)
-		hold = w.must()
+		hold = w.Must()
 		if hold.Token() <= token {
 			t.Fatalf("token %d of waiter %d after %d", hold.Token(), i, token)
 		}
@@ -88,22 +88,22 @@ func TestReadersAndWriters(t *testing.T) {
 	roster(t, b, p, 4)
 	_, err := b.Acquire(testContext(t), p, backend.Claim{Mode: backend.Shared, NoWait: true})
 	wantErr(t, err, backend.ErrBusy)
-	r3.waiting(20 * time.Millisecond)
+	r3.Waiting(20 * time.Millisecond)
 	release(t, r1)
-	w.waiting(20 * time.Millisecond)
+	w.Waiting(20 * time.Millisecond)
 	release(t, r2)
-	writer := w.must()
-	r3.waiting(20 * time.Millisecond)
+	writer := w.Must()
+	r3.Waiting(20 * time.Millisecond)
 	w2 := goAcquire(t, b, p, exclusive)
 	roster(t, b, p, 3)
 	if err := writer.Downgrade(testContext(t)); err != nil {
 		t.Fatal(err)
 	}
-	reader := r3.must()
-	w2.waiting(20 * time.Millisecond)
+	reader := r3.Must()
+	w2.Waiting(20 * time.Millisecond)
 	release(t, writer)
 	release(t, reader)
-	release(t, w2.must())
+	release(t, w2.Must())
 	roster(t, b, p, 0)
 }
 
@@ -117,11 +117,11 @@ func TestCancelledWriterMakesRoom(t *testing.T) {
 		roster(t, b, p, 2)
 		r2 := goAcquire(t, from.r, p, shared)
 		roster(t, b, p, 3)
-		r2.waiting(5 * time.Millisecond)
-		w.cancel()
-		_, err := w.wait()
+		r2.Waiting(5 * time.Millisecond)
+		w.Cancel()
+		_, err := w.Wait()
 		wantErr(t, err, context.Canceled)
-		release(t, r2.must())
+		release(t, r2.Must())
 		release(t, r1)
 		roster(t, b, p, 0)
 	}
@@ -142,13 +142,13 @@ func TestSemaphore(t *testing.T) {
 	_, err = b.Acquire(testContext(t), p, backend.Claim{Mode: backend.Permit, Weight: 1, Limit: 4, NoWait: true})
 	wantErr(t, err, backend.ErrMismatch)
 	release(t, p1)
-	both.waiting(20 * time.Millisecond)
-	one.waiting(20 * time.Millisecond)
+	both.Waiting(20 * time.Millisecond)
+	one.Waiting(20 * time.Millisecond)
 	release(t, p2)
-	all := both.must()
-	one.waiting(20 * time.Millisecond)
+	all := both.Must()
+	one.Waiting(20 * time.Millisecond)
 	release(t, all)
-	release(t, one.must())
+	release(t, one.Must())
 	roster(t, b, p, 0)
 }
 
@@ -226,13 +226,13 @@ func TestNothingStaysAfterClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantErr(t, hold.Err(), backend.ErrReleased)
-	_, err := mine.wait()
+	_, err := mine.Wait()
 	wantErr(t, err, backend.ErrClosed)
 	wantErr(t, <-observing, backend.ErrClosed)
 	if err := hold.Release(testContext(t)); err != nil {
 		t.Errorf("Release after Close: %v", err)
 	}
-	release(t, w.must())
+	release(t, w.Must())
 	if err := other.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func TestLossIsToldFirst(t *testing.T) {
 			}
 			if how != "mute replies" { // which keeps the lease alive until then
 				select {
-				case <-w.done:
+				case <-w.Done:
 					t.Fatal("another was admitted before the loss was told")
 				case <-l.Done():
 				}
@@ -52,15 +52,15 @@ func TestLossIsToldFirst(t *testing.T) {
 			if d, ok := l.Deadline(); !ok || time.Until(d) > 0 {
 				t.Errorf("deadline in %v, %v", time.Until(d), ok)
 			}
-			_, err := mine.wait()
+			_, err := mine.Wait()
 			wantErr(t, err, backend.ErrUnavailable)
-			next := w.must()
+			next := w.Must()
 			proxy.Heal()
 			again := goAcquire(t, b, p, exclusive)
 			roster(t, other, p, 2)
-			again.waiting(10 * time.Millisecond)
+			again.Waiting(10 * time.Millisecond)
 			release(t, next)
-			release(t, again.must())
+			release(t, again.Must())
 		})
 	}
 }
@@ -82,16 +82,16 @@ func TestRevokedFromOutside(t *testing.T) {
 	}
 	revoke(hold)
 	release(t, first)
-	if _, err := queued.wait(); !errors.Is(err, backend.ErrLost) {
+	if _, err := queued.Wait(); !errors.Is(err, backend.ErrLost) {
 		t.Errorf("a queued claim whose session was revoked: %v", err)
 	}
 	next := acquire(t, other, p, exclusive)
 	wantErr(t, hold.Release(testContext(t)), backend.ErrLost)
 	again := goAcquire(t, b, p, exclusive)
 	roster(t, other, p, 2)
-	again.waiting(10 * time.Millisecond)
+	again.Waiting(10 * time.Millisecond)
 	release(t, next)
-	held := again.must()
+	held := again.Must()
 	revoke(held)
 	ended(t, held, 4*time.Second)
 	wantErr(t, held.Err(), backend.ErrLost)
@@ -129,7 +129,7 @@ func TestCompactionWhileWaiting(t *testing.T) {
 	hold := acquire(t, other, p, exclusive)
 	w := goAcquire(t, b, p, exclusive)
 	roster(t, other, p, 2)
-	w.waiting(50 * time.Millisecond)
+	w.Waiting(50 * time.Millisecond)
 	proxy.Cut()
 	var rev int64
 	for range 500 {
@@ -143,10 +143,10 @@ func TestCompactionWhileWaiting(t *testing.T) {
 		t.Fatal(err)
 	}
 	proxy.Heal()
-	w.waiting(1500 * time.Millisecond)
+	w.Waiting(1500 * time.Millisecond)
 	start := time.Now()
 	release(t, hold)
-	release(t, w.must())
+	release(t, w.Must())
 	if d := time.Since(start); d > 2*time.Second {
 		t.Errorf("granted %v after the release", d)
 	}
@@ -169,12 +169,12 @@ func TestBlip(t *testing.T) {
 	c.Kill(0)
 	time.Sleep(2 * time.Second)
 	c.Restart(0)
-	w.waiting(time.Second)
+	w.Waiting(time.Second)
 	if err := hold.Err(); err != nil {
 		t.Fatal(err)
 	}
 	release(t, hold)
-	release(t, w.must())
+	release(t, w.Must())
 }
 
 func TestDeadHosts(t *testing.T) {
@@ -255,7 +255,7 @@ func TestCloseInABlackHole(t *testing.T) {
 	p := newPlace(backend.Mutex)
 	l := acquire(t, b, p, exclusive)
 	w := goAcquire(t, b, p, exclusive)
-	w.waiting(20 * time.Millisecond)
+	w.Waiting(20 * time.Millisecond)
 	observing := make(chan error, 1)
 	go func() {
 		_, err := b.Observe(context.Background(), newPlace(backend.Mutex), "0.0")
@@ -275,7 +275,7 @@ func TestCloseInABlackHole(t *testing.T) {
 	t.Log(err)
 	wantErr(t, <-observing, backend.ErrClosed)
 	wantErr(t, <-releasing, backend.ErrClosed)
-	_, err = w.wait()
+	_, err = w.Wait()
 	wantErr(t, err, backend.ErrClosed)
 	proxy.Close()
 	nothingRuns(t, before)
@@ -368,13 +368,13 @@ func TestAuthTokenExpires(t *testing.T) {
 		}
 		w := goAcquire(t, other, p, exclusive)
 		roster(t, b, p, 2)
-		w.waiting(4 * time.Second)
+		w.Waiting(4 * time.Second)
 		if err := hold.Err(); err != nil {
 			t.Fatal(err)
 		}
 		start := time.Now()
 		release(t, hold)
-		release(t, w.must())
+		release(t, w.Must())
 		if d := time.Since(start); d > 500*time.Millisecond {
 			t.Errorf("handed over after %v", d)
 		}

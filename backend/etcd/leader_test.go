@@ -24,9 +24,9 @@ func TestLeaderKilled(t *testing.T) {
 	if err := hold.Err(); err != nil {
 		t.Fatal(err)
 	}
-	w.waiting(100 * time.Millisecond)
+	w.Waiting(100 * time.Millisecond)
 	release(t, hold)
-	hold = w.must()
+	hold = w.Must()
 	c.Restart(leader)
 	// A member that hangs.
 	w = goAcquire(t, b, p, exclusive)
@@ -34,7 +34,7 @@ func TestLeaderKilled(t *testing.T) {
 	c.Stop(c.Leader())
 	start := time.Now()
 	release(t, hold)
-	hold = w.must()
+	hold = w.Must()
 	t.Logf("handed over in %v with the leader stopped", time.Since(start))
 	release(t, hold)
 	if err := other.Close(); err != nil {

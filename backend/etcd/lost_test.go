@@ -27,7 +27,7 @@ func TestLostAnswerToAcquire(t *testing.T) {
 		<-cut
 		time.Sleep(100 * time.Millisecond)
 		proxy.Heal()
-		l := acquiring.must()
+		l := acquiring.Must()
 		if d := time.Since(start); d > 3*time.Second {
 			t.Errorf("%s: granted after %v", claim.Mode, d)
 		}
@@ -38,7 +38,7 @@ func TestLostAnswerToAcquire(t *testing.T) {
 		waiter := goAcquire(t, other, p, exclusive)
 		roster(t, other, p, 2)
 		release(t, l)
-		release(t, waiter.must())
+		release(t, waiter.Must())
 		roster(t, other, p, 0)
 	}
 }
@@ -51,8 +51,8 @@ func TestCancelWhileTheAnswerIsLost(t *testing.T) {
 	proxy.MuteReplies()
 	a := goAcquire(t, b, p, exclusive)
 	roster(t, other, p, 1)
-	a.cancel()
-	_, err := a.wait()
+	a.Cancel()
+	_, err := a.Wait()
 	wantErr(t, err, context.Canceled)
 	proxy.HealDropping()
 	roster(t, other, p, 0)
@@ -159,11 +159,11 @@ func TestLostAnswerToDowngrade(t *testing.T) {
 	ctx, cancel := context.WithCancel(testContext(t))
 	done := make(chan error, 1)
 	go func() { done <- w.Downgrade(ctx) }()
-	foreign.must() // so it was carried out
+	foreign.Must() // so it was carried out
 	cancel()
 	wantErr(t, <-done, context.Canceled)
 	proxy.HealDropping()
-	local.must()
+	local.Must()
 	if err := w.Err(); err != nil {
 		t.Error(err)
 	}
@@ -182,8 +182,8 @@ func TestCancelBeforeTheAnswer(t *testing.T) {
 		p := newPlace(backend.Mutex)
 		a := goAcquire(t, b, p, exclusive)
 		roster(t, other, p, 1) // and the answer is on its way
-		a.cancel()
-		l, err := a.wait()
+		a.Cancel()
+		l, err := a.Wait()
 		if err == nil { // the answer was faster
 			release(t, l)
 			continue

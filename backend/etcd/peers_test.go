@@ -50,17 +50,17 @@ func TestConcurrencyMutexIsAPeer(t *testing.T) {
 		}
 		gone := make(chan error, 1)
 		go func() { gone <- b.Gone(ctx, p, entries[0].ID) }()
-		w.waiting(20 * time.Millisecond)
+		w.Waiting(20 * time.Millisecond)
 		if err := m.Unlock(ctx); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-gone; err != nil {
 			t.Fatal(err)
 		}
-		first := w.must()
-		r.waiting(10 * time.Millisecond)
+		first := w.Must()
+		r.Waiting(10 * time.Millisecond)
 		release(t, first)
-		release(t, r.must())
+		release(t, r.Must())
 	}
 }
 
@@ -120,9 +120,9 @@ func TestStrayKeys(t *testing.T) {
 	wantErr(t, err, backend.ErrBusy)
 	w := goAcquire(t, b, p, exclusive)
 	roster(t, b, p, 2)
-	w.waiting(30 * time.Millisecond)
+	w.Waiting(30 * time.Millisecond)
 	release(t, hold)
-	release(t, w.must())
+	release(t, w.Must())
 	use()
 	// A key with a lease is somebody's claim.
 	lease, err := client.Grant(ctx, 60)
@@ -139,9 +139,9 @@ func TestStrayKeys(t *testing.T) {
 	if r := roster(t, b, p, 2); !strings.HasPrefix(r.Entries[0].ID, "theirs@") || string(r.Entries[0].Claim.Data) != "{not ours" {
 		t.Errorf("roster %+v", r.Entries)
 	}
-	w.waiting(30 * time.Millisecond)
+	w.Waiting(30 * time.Millisecond)
 	if _, err := client.Revoke(ctx, lease.ID); err != nil {
 		t.Fatal(err)
 	}
-	release(t, w.must())
+	release(t, w.Must())
 }

@@ -45,9 +45,9 @@ func TestNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantErr(t, l.Err(), backend.ErrReleased)
-	_, err = wait.wait()
+	_, err = wait.Wait()
 	wantErr(t, err, backend.ErrClosed)
-	release(t, next.must())
+	release(t, next.Must())
 	roster(t, other, p, 0)
 	if _, _, err := conn.Exists("/"); err != nil {
 		t.Errorf("the caller's connection after Close: %v", err)

@@ -50,14 +50,14 @@ func TestLostReplyOfCreate(t *testing.T) {
 		cut := proxy.CutAfterRequest(isRequest(opCreate, linePath(p)+"/"))
 		held := goAcquire(t, a, p, exclusive)
 		<-cut
-		l := held.must()
+		l := held.Must()
 		if r := roster(t, b, p, 1); r.Entries[0].ID != l.ID() || r.Entries[0].Token != l.Token() {
 			t.Fatalf("entry %+v, want ID %s and token %d", r.Entries[0], l.ID(), l.Token())
 		}
 		next := goAcquire(t, b, p, exclusive)
 		roster(t, b, p, 2)
 		release(t, l)
-		release(t, next.must())
+		release(t, next.Must())
 		proxy.Heal()
 	}
 }
@@ -77,7 +77,7 @@ func TestLostReplyOfCreateExpired(t *testing.T) {
 	old := roster(t, b, p, 1).Entries[0]
 	roster(t, b, p, 0) // the session expires
 	proxy.Heal()
-	l, err := held.wait()
+	l, err := held.Wait()
 	if err != nil {
 		wantErr(t, err, backend.ErrLost)
 		l = acquire(t, a, p, exclusive)
@@ -99,8 +99,8 @@ func TestLostReplyOfCreateCancelled(t *testing.T) {
 	cut := proxy.CutAfterRequest(isRequest(opCreate, linePath(p)+"/"))
 	held := goAcquire(t, a, p, exclusive)
 	<-cut
-	held.cancel()
-	_, err := held.wait()
+	held.Cancel()
+	_, err := held.Wait()
 	wantErr(t, err, context.Canceled)
 	start := time.Now()
 	release(t, acquire(t, b, p, exclusive))
@@ -183,19 +183,19 @@ func TestBlackHole(t *testing.T) {
 	select {
 	case <-l.Done():
 		select {
-		case <-next.done:
+		case <-next.Done:
 			t.Fatal("the next holder was admitted before the first one was told")
 		default:
 		}
-	case <-next.done:
+	case <-next.Done:
 		t.Fatal("the next holder was admitted before the first one was told")
 	}
 	wantErr(t, l.Err(), backend.ErrLost)
-	if got := next.must(); got.Token() <= l.Token() {
+	if got := next.Must(); got.Token() <= l.Token() {
 		t.Fatalf("token %d after %d", got.Token(), l.Token())
 	}
 	proxy.HealDropping()
-	release(t, next.lease)
+	release(t, next.Lease)
 	release(t, acquire(t, a, p, exclusive))
 }
 
@@ -215,7 +215,7 @@ func TestBlip(t *testing.T) {
 		t.Fatalf("lost by a blip: %v", err)
 	}
 	release(t, l)
-	release(t, wait.must())
+	release(t, wait.Must())
 }
 
 func stat(t *testing.T, z *testenv.ZooKeeper, key string) int {
@@ -244,8 +244,8 @@ func TestNothingPilesUp(t *testing.T) {
 		wantErr(t, err, backend.ErrBusy)
 		w := goAcquire(t, b, p, exclusive)
 		roster(t, a, p, 2)
-		w.cancel()
-		_, err = w.wait()
+		w.Cancel()
+		_, err = w.Wait()
 		wantErr(t, err, context.Canceled)
 		roster(t, a, p, 1)
 	}
@@ -312,18 +312,9 @@ func TestPlacesDisappear(t *testing.T) {
 	if removed == 0 {
 		t.Error("no place was ever removed while in use: this test shows nothing")
 	}
-	for start := time.Now(); ; {
-		names, _, err := conn.Children("/test/locks")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(names) == 0 {
-			return
-		}
-		if time.Since(start) > patience {
-			t.Fatalf("places %q are still there", names)
-		}
-		time.Sleep(50 * time.Millisecond)
+	awaitEmpty(t, conn, "/test/locks")
+	if _, _, err := conn.Children("/test/locks"); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -346,11 +337,11 @@ func TestForeignChildren(t *testing.T) {
 		}
 		wait := goAcquire(t, a, p, exclusive)
 		roster(t, a, p, 2)
-		wait.waiting(50 * time.Millisecond)
+		wait.Waiting(50 * time.Millisecond)
 		if err := conn.Delete(node, -1); err != nil {
 			t.Fatal(err)
 		}
-		release(t, wait.must())
+		release(t, wait.Must())
 	}
 }
 
@@ -367,11 +358,11 @@ func TestDowngradeWithQueuedWriter(t *testing.T) {
 		if err := l.Downgrade(testContext(t)); err != nil {
 			t.Fatal(err)
 		}
-		writer.waiting(200 * time.Millisecond)
+		writer.Waiting(200 * time.Millisecond)
 		_, err := c.Acquire(testContext(t), p, backend.Claim{Mode: backend.Shared, NoWait: true})
 		wantErr(t, err, backend.ErrBusy) // the writer was first
 		release(t, l)
-		release(t, writer.must())
+		release(t, writer.Must())
 	}
 }
 
@@ -392,10 +383,10 @@ func TestLeaderKilled(t *testing.T) {
 	if err := l.Err(); err != nil {
 		t.Fatalf("lost by a change of leaders: %v", err)
 	}
-	next.waiting(100 * time.Millisecond)
+	next.Waiting(100 * time.Millisecond)
 	release(t, l)
-	if got := next.must(); got.Token() <= l.Token() {
+	if got := next.Must(); got.Token() <= l.Token() {
 		t.Fatalf("token %d after %d", got.Token(), l.Token())
 	}
-	release(t, next.lease)
+	release(t, next.Lease)
 }

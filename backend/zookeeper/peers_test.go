@@ -188,21 +188,21 @@ func TestPeers(t *testing.T) {
 			other.waits(moment)
 			release(t, first)
 			other.held()
-			last.waiting(moment)
+			last.Waiting(moment)
 
 			// The peer holds.
 			_, err := a.Acquire(testContext(t), p, noWait)
 			wantErr(t, err, backend.ErrBusy)
 			other.release()
-			release(t, last.must())
+			release(t, last.Must())
 
 			// It comes first.
 			other.lock()
 			other.held()
 			next := goAcquire(t, a, p, exclusive)
-			next.waiting(moment)
+			next.Waiting(moment)
 			other.release()
-			release(t, next.must())
+			release(t, next.Must())
 		})
 		if !kind.rw {
 			continue
@@ -217,9 +217,9 @@ func TestPeers(t *testing.T) {
 			writer := goAcquire(t, b, p, exclusive)
 			roster(t, a, p, 3)
 			release(t, first)
-			writer.waiting(moment)
+			writer.Waiting(moment)
 			reader.release()
-			w := writer.must()
+			w := writer.Must()
 			reader.lock()
 			reader.waits(moment)
 
@@ -245,12 +245,12 @@ func TestPeers(t *testing.T) {
 			writer.waits(moment)
 			behind := goAcquire(t, b, p, shared)
 			roster(t, a, p, 3)
-			behind.waiting(moment) // the writer was first
+			behind.Waiting(moment) // the writer was first
 			release(t, w)
 			writer.held()
-			behind.waiting(moment)
+			behind.Waiting(moment)
 			writer.release()
-			release(t, behind.must())
+			release(t, behind.Must())
 		})
 	}
 }

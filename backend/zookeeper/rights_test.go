@@ -3,7 +3,6 @@ package zookeeper_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -25,6 +24,10 @@ func TestRights(t *testing.T) {
 	if _, err := admin.SetACL("/", append(zk.DigestACL(zk.PermAll, "admin", "secret"), zk.WorldACL(zk.PermRead)...), -1); err != nil {
 		t.Fatal(err)
 	}
+	alice := raw(t, z)
+	if err := alice.AddAuth("digest", []byte("alice:pa:ss/word")); err != nil {
+		t.Fatal(err)
+	}
 	proxy := testenv.NewProxy(t, "tcp", z.Endpoints()[0])
 	b, err := tryOpen(testContext(t), "zk://alice:pa%3Ass%2Fword@"+proxy.Addr()+"/own/a/b?session=1s")
 	if err != nil {
@@ -39,7 +42,7 @@ func TestRights(t *testing.T) {
 	l := acquire(t, b, p, exclusive)
 	proxy.Cut()
 	ended(t, l, patience)
-	time.Sleep(2 * time.Second) // the session expires
+	awaitEmpty(t, alice, "/own/a/b/locks/"+p.Name) // the session has expired
 	proxy.Heal()
 	release(t, acquire(t, b, p, exclusive)) // in a new session
 

@@ -1,5 +1,0 @@
-//go:build !unix
-
-package etcd_test
-
-func runHelper(string) int { return 1 }
